@@ -24,6 +24,8 @@ TYPES = [
     "text", "varchar", "bytea", "uuid", "date", "timestamp", "timestamptz", "void",
 ]
 
+LATER_TYPES = {20: "json", 21: "jsonb"}
+
 # Numerics in place of twice a scale.
 NO_DIGITS = {32768: "Infinity", 32769: "-Infinity", 32770: "NaN"}
 
@@ -56,6 +58,7 @@ class Reader(canonical.Reader):
             10: lambda: {"timestamp": self.zigzag()},
             11: lambda: {"timestamptz": self.zigzag()},
             12: lambda: self.list(self.value),
+            13: lambda: {"jsonb": self.text()},
         }[tag]()
 
     def row(self):
@@ -67,6 +70,8 @@ class Reader(canonical.Reader):
             return f"numeric({self.varint()},{self.varint()})"
         if code in (17, 18):
             return f"{'varchar' if code == 17 else 'char'}({self.varint()})"
+        if code in LATER_TYPES:
+            return LATER_TYPES[code]
         return self.type() + "[]" if code == 19 else TYPES[code]
 
     def body(self):

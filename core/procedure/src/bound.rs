@@ -180,7 +180,7 @@ impl Bounding<'_> {
             Expr::Reg(_) => Some(Bound { fixed: 0, per_input_byte: 1 }),
             Expr::Column(column) => self.stored(*column),
             Expr::Case { .. } | Expr::Coalesce(_) | Expr::Unary { .. } => bytes,
-            Expr::Cast { to: DataType::Array(_), .. } => return None,
+            Expr::Cast { to: DataType::Array(_) | DataType::Jsonb, .. } => return None,
             Expr::Cast { to, .. } => {
                 let shown = bytes?.and(Bound::fixed(SHOWN));
                 units = units.and(shown.gone_over());
@@ -242,6 +242,8 @@ fn bytes_of_type(data_type: &DataType) -> Option<u64> {
         | DataType::Varchar(None)
         | DataType::Bytea
         | DataType::Numeric(None)
+        | DataType::Json
+        | DataType::Jsonb
         | DataType::Array(_)
         | DataType::Unknown
         | DataType::System(_) => return None,
@@ -253,7 +255,14 @@ fn bytes_of_type(data_type: &DataType) -> Option<u64> {
 /// Those whose declaration says nothing of how long their values are.
 pub fn long_columns(columns: &[ColumnSchema]) -> Box<[ColumnId]> {
     let is_long = |data_type: &DataType| {
-        matches!(data_type, DataType::Text | DataType::Varchar(None) | DataType::Bytea)
+        matches!(
+            data_type,
+            DataType::Text
+                | DataType::Varchar(None)
+                | DataType::Bytea
+                | DataType::Json
+                | DataType::Jsonb
+        )
     };
     let all = (0..).zip(columns).filter(|(_, column)| !column.dropped);
     all.filter(|(_, column)| is_long(&column.data_type)).map(|(id, _)| id).collect()

@@ -246,7 +246,9 @@ impl Expr {
             Expr::Like { .. } | Expr::Array(_) | Expr::AnyEqual { .. } => true,
             Expr::Binary { op, .. } => *op == BinaryOp::Concat,
             Expr::Call { function, .. } => !function.is_brief(),
-            Expr::Cast { to, .. } => matches!(to, DataType::Array(_)),
+            Expr::Cast { to, .. } => {
+                matches!(to, DataType::Array(_) | DataType::Json | DataType::Jsonb)
+            }
             _ => false,
         })
     }
@@ -566,6 +568,11 @@ impl<'a> Sight<'a, '_> {
             (Value::Text(text), DataType::Numeric(_)) => {
                 self.meter.spend(work::of_text(text.len()))?;
             }
+            // It is read one by one, sorted, and made again.
+            (Value::Text(text), DataType::Json | DataType::Jsonb) => {
+                self.meter.spend(work::of_text(text.len()))?;
+                self.meter.spend_characters(2 * text.len())?;
+            }
             _ => {}
         }
         if let (Value::Text(text), DataType::Array(element)) = (&*value, to) {
@@ -602,7 +609,7 @@ fn cast_value(value: Cow<'_, Value>, to: &DataType, explicit: bool) -> Result<Va
 }
 
 fn has_insides(value: &Value) -> bool {
-    matches!(value, Value::Text(_) | Value::Bytes(_) | Value::Array(_))
+    matches!(value, Value::Text(_) | Value::Bytes(_) | Value::Array(_) | Value::Jsonb(_))
 }
 
 fn any_equal(input: &Value, elements: &[Value]) -> Option<bool> {

@@ -13,6 +13,7 @@ mod arrays;
 mod datetime;
 mod digests;
 pub(crate) mod function;
+pub(crate) mod json;
 mod strings;
 mod to_char;
 
@@ -29,6 +30,8 @@ use arguments::{as_i32, nth};
 
 pub use datetime::DateField;
 pub use function::Function;
+pub use json::JsonFunction;
+pub use json::rows::JsonRows;
 pub(crate) use strings::gathered;
 
 /// Whole exponents that `power` of floats takes.
@@ -85,6 +88,7 @@ pub(crate) fn call(
         Md5 | Sha224 | Sha256 | Sha384 | Sha512 | Digest | Hmac => {
             digests::call(function, arguments, meter)
         }
+        Json(function) => json::call(function, arguments, result, meter),
         FailingRow => Ok(failing_row(arguments)),
         Random | GenRandomUuid | Uuidv7 => crate::chance::call(function, arguments),
         Nextval => crate::sequences::next(arguments, meter),

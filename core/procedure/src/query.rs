@@ -5,6 +5,7 @@ use std::ops::Bound;
 use types::{ColumnId, IndexId, TableId};
 
 use crate::expr::{Expr, Reg};
+use crate::functions::JsonRows;
 
 /// A tree of operators; each yields rows whose values expressions above see as `Column(i)`.
 #[derive(Clone, PartialEq, Debug)]
@@ -211,6 +212,7 @@ impl Query {
         let width = match self {
             Query::Values(rows) => rows.first().map_or(0, |row| row.len()),
             Query::Call { function: RowFunction::Around { width, .. }, .. } => usize::from(*width),
+            Query::Call { function: RowFunction::Json(of), .. } => usize::from(of.width()),
             Query::Call { .. } => 1,
             Query::Around { columns, .. } => columns.len(),
             Query::Beside { inputs, numbered } => {
@@ -379,6 +381,8 @@ pub enum RowFunction {
     /// `string_to_table`: a text, what separates its parts (NULL: each character is one, an empty
     /// text: there is one part), and the part that stands for NULL, which may be NULL.
     Parts,
+    /// Parts of JSON.
+    Json(JsonRows),
     /// A call that the [surroundings](crate::surroundings) answer, by its number.
     Around { call: u16, width: u16 },
 }

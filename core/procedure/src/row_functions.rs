@@ -1,4 +1,4 @@
-//! Functions that give rows: one value each, in an order of their own.
+//! Functions that give rows, in an order of their own.
 //!
 //! Nothing is gathered: a row is made when the one before it has been taken, so a LIMIT ends the
 //! longest series. Each row is paid for, and a text that is cut into parts by its length.
@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use types::datetime::{DAY_US, add_months, check_timestamp};
 use types::{Error, Result, SqlState, Value};
 
+use crate::functions::json;
 use crate::meter::Meter;
 use crate::query::{Interval, RowFunction};
 use crate::run_query::{Flow, Sink};
@@ -16,6 +17,12 @@ use crate::run_query::{Flow, Sink};
 pub(crate) fn call(function: RowFunction, inputs: &[Value], meter: &Meter, sink: Sink<'_>) -> Flow {
     if let RowFunction::Around { call, .. } = function {
         return around(call, inputs, meter, sink);
+    }
+    if let (RowFunction::Json(of), [value]) = (function, inputs) {
+        return match value {
+            Value::Null => Ok(ControlFlow::Continue(())),
+            value => json::rows::rows(of, value, meter, sink),
+        };
     }
     let paid = &mut |value: &Value| {
         meter.spend(1)?;

@@ -15,6 +15,7 @@
 //!           17 varchar        length: varint
 //!           18 char           length: varint
 //!           19 array          type
+//!           20 json          21 jsonb
 //! ```
 //!
 //! *Invariant.* The last type is a declared one, so that equal declarations are equal bytes.
@@ -51,6 +52,8 @@ const NUMERIC: u8 = 16;
 const VARCHAR: u8 = 17;
 const CHAR: u8 = 18;
 const ARRAY: u8 = 19;
+/// Types whose code is all there is to them, too, with their codes.
+const LATER: [(u8, DataType); 2] = [(20, DataType::Json), (21, DataType::Jsonb)];
 
 const _: () = assert!(PLAIN.len() <= NUMERIC as usize, "a code is a place or a kind");
 
@@ -139,8 +142,9 @@ fn encode_type(data_type: &DataType, out: &mut Vec<u8>) {
             encode_type(element, out);
         }
         plain => {
-            let code = PLAIN.iter().position(|t| t == plain);
-            out.push(code.expect("the others are in the list") as u8);
+            let first = PLAIN.iter().position(|t| t == plain).map(|code| code as u8);
+            let later = || LATER.iter().find(|(_, t)| t == plain).map(|(code, _)| *code);
+            out.push(first.or_else(later).expect("the others are in the lists"));
         }
     }
 }
@@ -169,7 +173,11 @@ fn decode_scalar(code: u8, input: &mut &[u8]) -> Result<DataType> {
         NUMERIC => DataType::Numeric(Some((digits(input)?, digits(input)?))),
         VARCHAR => DataType::Varchar(Some(length(input)?)),
         CHAR => DataType::Char(length(input)?),
-        plain => PLAIN.get(usize::from(plain)).cloned().ok_or_else(|| corrupt("a type"))?,
+        plain => {
+            let later = || LATER.iter().find(|(code, _)| *code == plain).map(|(_, t)| t);
+            let known = PLAIN.get(usize::from(plain)).or_else(later);
+            known.cloned().ok_or_else(|| corrupt("a type"))?
+        }
     })
 }
 
@@ -196,7 +204,7 @@ mod tests {
             DataType::Char(5),
             DataType::Array(Box::new(DataType::Varchar(Some(7)))),
         ];
-        for data_type in PLAIN.into_iter().skip(1).chain(modified) {
+        for data_type in PLAIN.into_iter().skip(1).chain(LATER.map(|(_, t)| t)).chain(modified) {
             let types = ParameterTypes::new(&[None, Some(data_type.clone()), None]);
             assert_eq!(types.declared(), [Some(DataType::Unknown), Some(data_type)]);
             let mut bytes = Vec::new();

@@ -15,7 +15,7 @@ use procedure::ProgramResult;
 use procedure::access::Range;
 use serde_json::{Value as Json, json};
 use types::numeric::Numeric;
-use types::{DataType, Error, Key, Origin, SqlState, Stamp, TableId, Value};
+use types::{DataType, Error, Jsonb, Key, Origin, SqlState, Stamp, TableId, Value};
 
 use crate::parameter_types::ParameterTypes;
 use crate::transaction::outcome::{Fate, imaged};
@@ -195,7 +195,20 @@ fn requests() -> Vec<(Body, Json)> {
             json!({ "skip": 300, "order": "07".repeat(32), "reason": "it panics" }),
         ),
         endorsed(),
+        json_arguments(),
     ]
+}
+
+fn json_arguments() -> (Body, Json) {
+    let given = "{\"bb\": [1.10, 1e2, \"é\"], \"a\": null, \"bb\": [1.10, 1e2, \"é\"]}";
+    let canonical = "{\"a\": null, \"bb\": [1.10, 100, \"é\"]}";
+    let types = ParameterTypes::new(&[Some(DataType::Json), Some(DataType::Jsonb)]);
+    let arguments = [Value::text(given), Value::Jsonb(Jsonb::read(given).unwrap())];
+    let body = Body::statement(SQL, types, arguments.to_vec());
+    let means = json!({
+        "statement": SQL, "types": ["json", "jsonb"], "arguments": [given, { "jsonb": canonical }],
+    });
+    (body, means)
 }
 
 fn outcomes() -> Vec<(Bytes, Json)> {

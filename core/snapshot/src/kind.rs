@@ -9,6 +9,7 @@
 //! numeric               Decimal128(38, 10): a value with more digits after the point is refused;
 //!                       or Utf8View, where all digits are asked for
 //! text, varchar, char   Utf8View
+//! json, jsonb           Utf8View
 //! bytea, uuid           BinaryView, FixedSizeBinary(16)
 //! date                  Date32                                     days since 1970-01-01
 //! timestamp(tz)         Timestamp(Microsecond, none or "UTC")      since 1970-01-01
@@ -77,6 +78,8 @@ impl Kind {
             DataType::Text
             | DataType::Varchar(_)
             | DataType::Char(_)
+            | DataType::Json
+            | DataType::Jsonb
             | DataType::Array(_)
             | DataType::Unknown
             | DataType::Void

@@ -29,7 +29,7 @@ impl Table {
             let Cell { null, words } = cell;
             match &declared.data_type {
                 _ if null => out.extend_from_slice(&NULL_LENGTH.to_be_bytes()),
-                DataType::Text | DataType::Varchar(_) => {
+                DataType::Text | DataType::Varchar(_) | DataType::Json => {
                     let end = out.len() + 4 + length(words);
                     match inline_field(words) {
                         // One store of a fixed size is cheaper than a copy of just the bytes.

@@ -10,7 +10,7 @@
 //! 1 or 2 words     each column in declaration order
 //!
 //! one word     boolean (0, 1), int2/4/8 (sign-extended), float8 (bits), date, timestamp(tz)
-//! two words    uuid, text/varchar/char/bytea, numeric (a view; see `numeric::put_bytes`)
+//! two words    uuid, text/varchar/char/bytea/json/jsonb, numeric (a view; see `numeric::put_bytes`)
 //! ```
 //!
 //! Records start on a cache line where their size allows it; a NULL column's words are zero, so
@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
 use types::key::encode_int_key;
-use types::{ColumnId, DataType, Key, TableSchema, Value, numeric};
+use types::{ColumnId, DataType, Jsonb, Key, TableSchema, Value, numeric};
 
 use crate::heap::{Heap, View, is_long};
 
@@ -72,6 +72,7 @@ enum Kind {
     Date,
     Timestamp,
     Timestamptz,
+    Jsonb,
 }
 
 impl Kind {
@@ -81,7 +82,10 @@ impl Kind {
             DataType::Int2 | DataType::Int4 | DataType::Int8 => Kind::Int,
             DataType::Numeric(_) => Kind::Numeric,
             DataType::Float8 => Kind::Float,
-            DataType::Text | DataType::Varchar(_) | DataType::Char(_) => Kind::Text,
+            DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json => {
+                Kind::Text
+            }
+            DataType::Jsonb => Kind::Jsonb,
             DataType::Bytea => Kind::Bytes,
             DataType::Uuid => Kind::Uuid,
             DataType::Date => Kind::Date,
@@ -96,7 +100,7 @@ impl Kind {
 
     fn words(self) -> usize {
         match self {
-            Kind::Numeric | Kind::Text | Kind::Bytes | Kind::Uuid => 2,
+            Kind::Numeric | Kind::Text | Kind::Bytes | Kind::Uuid | Kind::Jsonb => 2,
             _ => 1,
         }
     }
@@ -123,7 +127,7 @@ impl Column {
     /// Whether its words are a view.
     #[inline]
     pub(crate) fn is_string(&self) -> bool {
-        matches!(self.kind, Kind::Text | Kind::Bytes | Kind::Numeric)
+        matches!(self.kind, Kind::Text | Kind::Bytes | Kind::Numeric | Kind::Jsonb)
     }
 
     /// Its words where they are the view of a long string.
@@ -199,6 +203,7 @@ impl Column {
             Value::Uuid(bytes) => pair(*bytes),
             Value::Text(text) => heap.store(text.as_bytes()),
             Value::Bytes(bytes) => heap.store(bytes),
+            Value::Jsonb(json) => heap.store(json.as_str().as_bytes()),
             // No stored column has an array type.
             Value::Array(_) => {
                 return Cell { null: true, words: [0; 2] };
@@ -221,6 +226,7 @@ impl Column {
                 | (Kind::Date, Value::Date(_))
                 | (Kind::Timestamp, Value::Timestamp(_))
                 | (Kind::Timestamptz, Value::Timestamptz(_))
+                | (Kind::Jsonb, Value::Jsonb(_))
         )
     }
 
@@ -265,6 +271,7 @@ impl Column {
             Kind::Timestamp => Value::Timestamp(word as i64),
             Kind::Timestamptz => Value::Timestamptz(word as i64),
             Kind::Text => Value::Text(heap.text(cell.words)),
+            Kind::Jsonb => Value::Jsonb(Jsonb::stored(heap.text(cell.words))),
             Kind::Bytes => heap.with_bytes(cell.words, |bytes| Value::Bytes(Arc::from(bytes))),
         }
     }

@@ -12,6 +12,8 @@
 //! text       the UTF-8 bytes                     bytea      the bytes
 //! numeric    digits:2 weight:2 sign:2 scale:2, then digits × 2, each 0…9999; the first one
 //!            counts 10000^weight
+//! json       its text
+//! jsonb      1: 1, its text
 //! array      dimensions:4 has_nulls:4 element_oid:4, then where not empty length:4 lower:4,
 //!            then length × (size:4, or -1 for NULL; bytes)
 //! ```
@@ -39,6 +41,7 @@ const NUMERIC_NEGATIVE_INFINITY: u16 = 0xF000;
 /// PostgreSQL sends a part of its own form beside an infinity, and reads over it.
 const NUMERIC_INFINITE_SCALE: u16 = 0x20;
 const NULL_LENGTH: i32 = -1;
+const JSONB_VERSION: u8 = 1;
 
 impl Value {
     /// Appends the binary form. A NULL has none and writes nothing: every protocol marks it
@@ -57,8 +60,13 @@ impl Value {
                 out.put_slice(text.as_bytes());
                 out.put_bytes(b' ', missing_blanks(text, data_type));
             }
-            (Value::Text(text), DataType::Text | DataType::Varchar(_) | DataType::Unknown) => {
-                out.put_slice(text.as_bytes());
+            (
+                Value::Text(text),
+                DataType::Text | DataType::Varchar(_) | DataType::Unknown | DataType::Json,
+            ) => out.put_slice(text.as_bytes()),
+            (Value::Jsonb(json), DataType::Jsonb) => {
+                out.put_u8(JSONB_VERSION);
+                out.put_slice(json.as_str().as_bytes());
             }
             (Value::Bool(b), DataType::Bool) => out.put_u8(u8::from(*b)),
             (Value::Float(x), DataType::Float8) => out.put_f64(canonical_nan(*x)),
@@ -104,6 +112,15 @@ impl Value {
             }
             DataType::Timestamp => Value::Timestamp(read_timestamp(bytes, data_type)?),
             DataType::Timestamptz => Value::Timestamptz(read_timestamp(bytes, data_type)?),
+            DataType::Json => Value::read_text(data_type, read_str(bytes)?)?,
+            DataType::Jsonb => match bytes.split_first() {
+                Some((&JSONB_VERSION, text)) => Value::read_text(data_type, read_str(text)?)?,
+                Some((version, _)) => {
+                    let message = format!("unsupported jsonb version number {version}");
+                    return Err(Error::new(SqlState::INTERNAL_ERROR, message));
+                }
+                None => return Err(malformed(data_type)),
+            },
             DataType::Array(element) => Value::from(read_array(element, bytes)?),
             DataType::Void => Value::Null,
             DataType::System(system) => read_system(*system, bytes, data_type)?,
@@ -125,10 +142,6 @@ fn write_system(value: &Value, system: SystemType, out: &mut impl BufMut) -> Res
             return Err(Error::unsupported("the binary format of type record")
                 .with_hint("Ask for the text format, or for the fields one by one."));
         }
-        (Value::Text(text), SystemType::Jsonb) => {
-            out.put_u8(JSONB_VERSION);
-            out.put_slice(text.as_bytes());
-        }
         (Value::Text(text), _) => out.put_slice(text.as_bytes()),
         // With its name, which is for readers.
         (Value::Array(named), object) if object.is_object() => match named.first() {
@@ -145,8 +158,6 @@ fn write_system(value: &Value, system: SystemType, out: &mut impl BufMut) -> Res
     }
     Ok(())
 }
-
-const JSONB_VERSION: u8 = 1;
 
 /// Family, bits of the network, not a `cidr`, length, address.
 fn write_address(text: &str, out: &mut impl BufMut) -> Result<()> {

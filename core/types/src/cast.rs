@@ -12,6 +12,8 @@ use compact_str::CompactString;
 use crate::datatype::DataType;
 use crate::datetime::{check_date, check_timestamp, date_to_timestamp_us, timestamp_to_date};
 use crate::error::{Error, Result, SqlState};
+use crate::json::raw::Kind;
+use crate::json::{self, Jsonb};
 use crate::numeric::{self, Numeric};
 use crate::schema::ColumnSchema;
 use crate::system::SystemType;
@@ -48,6 +50,10 @@ pub fn cast_context(from: &DataType, to: &DataType) -> Option<CastContext> {
         (from, T::System(to)) => cast_context(from, &to.storage()),
         (T::Array(from), T::Array(to)) => cast_context(from, to),
         (from, to) if from.without_modifier() == to.without_modifier() => Some(Implicit),
+        (T::Json, T::Jsonb) | (T::Jsonb, T::Json) => Some(Assignment),
+        (T::Jsonb, T::Bool | T::Int2 | T::Int4 | T::Int8 | T::Numeric(_) | T::Float8) => {
+            Some(Explicit)
+        }
         (from, to) if from.is_string() && to.is_string() => Some(Implicit),
         (_, to) if to.is_string() => Some(Assignment),
         (from, _) if from.is_string() => Some(Explicit),
@@ -73,8 +79,13 @@ pub fn cast(value: &Value, target: &DataType, explicit: bool) -> Result<Value> {
         DataType::System(system) if !matches!(value, Value::Text(_)) => {
             cast(value, &system.storage(), explicit)
         }
+        DataType::Json => match value {
+            Value::Jsonb(json) => Ok(Value::text(json.as_str())),
+            other => Value::read_text(target, &text_of(other)),
+        },
         _ => match value {
             Value::Text(text) => Value::read_text(target, text),
+            Value::Jsonb(json) => cast_json(json, target),
             _ => cast_scalar(value, target),
         },
     }
@@ -101,7 +112,8 @@ pub fn assign_to(value: Value, data_type: &DataType) -> Result<Value> {
         | (Value::Uuid(_), DataType::Uuid)
         | (Value::Date(_), DataType::Date)
         | (Value::Timestamp(_), DataType::Timestamp)
-        | (Value::Timestamptz(_), DataType::Timestamptz) => true,
+        | (Value::Timestamptz(_), DataType::Timestamptz)
+        | (Value::Jsonb(_), DataType::Jsonb) => true,
         _ => false,
     };
     if fits { Ok(value) } else { cast(&value, data_type, false) }
@@ -136,6 +148,31 @@ fn cast_scalar(value: &Value, target: &DataType) -> Result<Value> {
         _ => return Err(cannot_cast(value, target)),
     };
     Ok(converted)
+}
+
+/// A number or a truth value out of its JSON.
+fn cast_json(json: &Jsonb, target: &DataType) -> Result<Value> {
+    let scalar = json.raw();
+    match (scalar.kind(), target) {
+        (_, DataType::Jsonb) => Ok(Value::Jsonb(json.clone())),
+        (Kind::Bool, DataType::Bool) => Ok(Value::Bool(scalar.text() == "true")),
+        (
+            Kind::Number,
+            DataType::Int2
+            | DataType::Int4
+            | DataType::Int8
+            | DataType::Numeric(_)
+            | DataType::Float8,
+        ) => {
+            let number = Value::read_text(&DataType::Numeric(None), scalar.text())?;
+            cast_scalar(&number, target)
+        }
+        (kind, _) => {
+            let what = json::write::named(kind);
+            let message = format!("cannot cast jsonb {what} to type {}", target.base_name());
+            Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
+        }
+    }
 }
 
 fn cast_array(value: &Value, element_type: &DataType, explicit: bool) -> Result<Value> {
@@ -237,6 +274,7 @@ pub(crate) fn with_precision(d: Numeric, modifier: Option<(u16, u16)>) -> Result
 fn text_of(value: &Value) -> CompactString {
     match value {
         Value::Text(text) => text.clone(),
+        Value::Jsonb(json) => CompactString::new(json.as_str()),
         // The cast spells booleans out; the output function does not.
         Value::Bool(b) => CompactString::new(if *b { "true" } else { "false" }),
         other => CompactString::from(other.to_text(&other.data_type_hint())),

@@ -13,13 +13,14 @@
 //!                 digits: varint; 32,768,
 //!                 32,769 and 32,770 alone:
 //!                 Infinity, -Infinity, NaN
-//!  6 text         length: varint, UTF-8
+//!  6 text         length: varint, UTF-8     13 jsonb        length: varint, UTF-8 in the one
+//!                                                           form of `json`
 //! ```
 //!
 //! A varint is LEB128: seven bits a byte, the lowest first, the high bit set on all but the last.
 //! A numeric's digits, as an integer, have as many bytes as it takes; other varints hold 64 bits.
 //! Decoding refuses everything that encoding would not write (overlong varints, a negative zero,
-//! two NaNs), so equal bytes and equal values are the same thing but for a numeric's scale.
+//! two NaNs, JSON of another form), so equal bytes and equal values are the same thing but for numerics' scales.
 //! Hostile input cannot reserve more memory than a small multiple of its own length, nor recurse
 //! deeper than [`DEPTH_MAX`].
 
@@ -27,6 +28,7 @@ use bytes::BufMut;
 
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
+use crate::json::Jsonb;
 use crate::numeric::{Numeric, SCALE_MAX, from_sevens};
 use crate::value::{Value, canonical_nan};
 
@@ -47,6 +49,7 @@ mod tag {
     pub const TIMESTAMP: u8 = 10;
     pub const TIMESTAMPTZ: u8 = 11;
     pub const ARRAY: u8 = 12;
+    pub const JSONB: u8 = 13;
 }
 
 fn corrupt(what: &str) -> Error {
@@ -184,6 +187,10 @@ pub fn encode_value(value: &Value, out: &mut impl BufMut) {
             out.put_u8(tag::TIMESTAMPTZ);
             encode_i64(*us, out);
         }
+        Value::Jsonb(json) => {
+            out.put_u8(tag::JSONB);
+            encode_str(json.as_str(), out);
+        }
         Value::Array(elements) => {
             out.put_u8(tag::ARRAY);
             encode_u64(elements.len() as u64, out);
@@ -222,6 +229,10 @@ fn decode_nested(input: &mut &[u8], depth: u32) -> Result<Value> {
         tag::TIMESTAMP => Value::Timestamp(check_timestamp(decode_i64(input)?)?),
         tag::TIMESTAMPTZ => Value::Timestamptz(check_timestamp(decode_i64(input)?)?),
         tag::ARRAY => decode_array(input, depth)?,
+        tag::JSONB => {
+            let json = Jsonb::read_canonical(decode_str(input)?);
+            Value::Jsonb(json.ok_or_else(|| corrupt("a jsonb of another form"))?)
+        }
         _ => return Err(corrupt("an unknown tag")),
     })
 }

@@ -23,6 +23,7 @@ pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
         (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
         (Value::Uuid(a), Value::Uuid(b)) => a.cmp(b),
         (Value::Date(a), Value::Date(b)) => a.cmp(b),
+        (Value::Jsonb(a), Value::Jsonb(b)) => a.cmp(b),
         (Value::Array(a), Value::Array(b)) => compare_arrays(a, b)?,
         (Value::Int(a), Value::Numeric(b)) => Numeric::from(*a).cmp(b),
         (Value::Numeric(a), Value::Int(b)) => a.cmp(&Numeric::from(*b)),
@@ -97,6 +98,7 @@ fn family(value: &Value) -> u8 {
         Value::Uuid(_) => 5,
         Value::Date(_) | Value::Timestamp(_) | Value::Timestamptz(_) => 6,
         Value::Array(_) => 7,
+        Value::Jsonb(_) => 8,
     }
 }
 

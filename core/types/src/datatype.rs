@@ -4,7 +4,7 @@
 //! PostgreSQL's own. Names with a SQL-standard spelling (`character varying(20)`) are written that
 //! way, since that is what error messages, `pg_typeof` and `\d` show.
 //!
-//! Departures: no `real`, no `interval`, no `time`, no `json`; no scale of a `numeric` is negative;
+//! Departures: no `real`, no `interval`, no `time`; no scale of a `numeric` is negative;
 //! `char` always has a length.
 
 use std::fmt;
@@ -38,6 +38,10 @@ pub enum DataType {
     Date,
     Timestamp,
     Timestamptz,
+    /// JSON as it was given: a text that was checked.
+    Json,
+    /// JSON in its [canonical form](crate::json).
+    Jsonb,
     /// One-dimensional; in parameters and variables only, not in stored columns.
     Array(Box<DataType>),
     /// The type of a bare NULL or of a parameter that has no type yet.
@@ -71,6 +75,8 @@ impl DataType {
             DataType::Date => "date",
             DataType::Timestamp => "timestamp without time zone",
             DataType::Timestamptz => "timestamp with time zone",
+            DataType::Json => "json",
+            DataType::Jsonb => "jsonb",
             DataType::Array(_) => "array",
             DataType::Unknown => "unknown",
             DataType::Void => "void",
@@ -86,6 +92,7 @@ impl DataType {
             DataType::Int2 => 21,
             DataType::Int4 => 23,
             DataType::Text => 25,
+            DataType::Json => 114,
             DataType::Float8 => 701,
             DataType::Unknown => 705,
             DataType::Char(_) => 1042,
@@ -96,6 +103,7 @@ impl DataType {
             DataType::Numeric(_) => 1700,
             DataType::Void => 2278,
             DataType::Uuid => 2950,
+            DataType::Jsonb => 3802,
             DataType::Array(element) => element.array_oid(),
             DataType::System(system) => system.oid(),
         }
@@ -104,6 +112,7 @@ impl DataType {
     /// OID of the array of this type; 0 where there is none.
     pub fn array_oid(&self) -> u32 {
         match self {
+            DataType::Json => 199,
             DataType::Bool => 1000,
             DataType::Bytea => 1001,
             DataType::Int2 => 1005,
@@ -118,6 +127,7 @@ impl DataType {
             DataType::Timestamptz => 1185,
             DataType::Numeric(_) => 1231,
             DataType::Uuid => 2951,
+            DataType::Jsonb => 3807,
             DataType::System(system) => system.array_oid(),
             DataType::Array(_) | DataType::Unknown | DataType::Void => 0,
         }
@@ -129,7 +139,8 @@ impl DataType {
         if let Some(scalar) = Self::scalar_from_oid(oid) {
             return Some(scalar);
         }
-        let elements = [16, 17, 20, 21, 23, 25, 701, 1042, 1043, 1082, 1114, 1184, 1700, 2950];
+        let elements =
+            [16, 17, 20, 21, 23, 25, 114, 701, 1042, 1043, 1082, 1114, 1184, 1700, 2950, 3802];
         match oid {
             1002 => Some(DataType::Array(Box::new(DataType::System(SystemType::Char)))),
             1003 => Some(DataType::Array(Box::new(DataType::System(SystemType::Name)))),
@@ -152,6 +163,7 @@ impl DataType {
             21 => DataType::Int2,
             23 => DataType::Int4,
             25 | 1042 => DataType::Text,
+            114 => DataType::Json,
             701 => DataType::Float8,
             1043 => DataType::Varchar(None),
             1082 => DataType::Date,
@@ -160,6 +172,7 @@ impl DataType {
             1700 => DataType::Numeric(None),
             2278 => DataType::Void,
             2950 => DataType::Uuid,
+            3802 => DataType::Jsonb,
             _ => {
                 let system = SystemType::from_oid(oid).filter(|system| system.is_parameter());
                 return system.map(DataType::System);
@@ -182,6 +195,8 @@ impl DataType {
             | DataType::Varchar(_)
             | DataType::Char(_)
             | DataType::Bytea
+            | DataType::Json
+            | DataType::Jsonb
             | DataType::Array(_) => -1,
         }
     }
@@ -230,6 +245,15 @@ impl DataType {
 
     pub fn is_datetime(&self) -> bool {
         matches!(self, DataType::Date | DataType::Timestamp | DataType::Timestamptz)
+    }
+
+    /// Whether values have an equality and an order; `json` has neither.
+    pub fn is_comparable(&self) -> bool {
+        match self {
+            DataType::Json => false,
+            DataType::Array(element) => element.is_comparable(),
+            _ => true,
+        }
     }
 
     /// The type without its modifier: what an operator on such a column returns.
@@ -306,6 +330,8 @@ impl DataType {
             "bytea" => DataType::Bytea,
             "uuid" => DataType::Uuid,
             "date" => DataType::Date,
+            "json" => DataType::Json,
+            "jsonb" => DataType::Jsonb,
             "unknown" => DataType::Unknown,
             "void" => DataType::Void,
             _ => return Ok(None),
@@ -339,8 +365,6 @@ const KNOWN_BUT_ABSENT: &[&str] = &[
     "interval",
     "time",
     "timetz",
-    "json",
-    "jsonb",
     "xml",
     "money",
     "inet",
@@ -475,6 +499,8 @@ mod tests {
             DataType::Date,
             DataType::Timestamp,
             DataType::Timestamptz,
+            DataType::Json,
+            DataType::Jsonb,
             DataType::Array(Box::new(DataType::Varchar(Some(5)))),
         ] {
             assert_eq!(DataType::from_sql_name(&data_type.name()).unwrap(), data_type);
@@ -493,7 +519,7 @@ mod tests {
         assert_eq!(read("char").unwrap(), DataType::Char(1));
         let code = |text| read(text).unwrap_err().code();
         assert_eq!(code("nonsense"), SqlState::UNDEFINED_OBJECT);
-        assert_eq!(code("jsonb"), SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(code("xml"), SqlState::FEATURE_NOT_SUPPORTED);
         assert_eq!(read("numeric(1000,2)").unwrap(), DataType::Numeric(Some((1000, 2))));
         assert_eq!(code("numeric(1001,2)"), SqlState::INVALID_PARAMETER_VALUE);
         assert_eq!(code("numeric(0)"), SqlState::INVALID_PARAMETER_VALUE);

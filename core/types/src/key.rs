@@ -13,6 +13,7 @@
 //! text, bytea       bytes with 0x00 as 00 FF, then 00 00; so a prefix is below what it starts
 //! uuid              16 bytes
 //! date, timestamp   as integers: days, or microseconds
+//! jsonb             see [`json::order`](crate::json::order)
 //! ```
 //!
 //! **Numeric.** Write the absolute value as `0.d₁d₂…dₙ × 10^e` with neither d₁ nor dₙ zero. Then
@@ -42,6 +43,7 @@ use crate::cast;
 use crate::datatype::DataType;
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
+use crate::json::order;
 use crate::numeric::{Numeric, POW10, from_digits};
 use crate::schema::TableSchema;
 use crate::value::{Value, canonical_float};
@@ -154,7 +156,7 @@ pub fn encode_column(
             out.extend_from_slice(&encode_int_key(*i));
         }
         (Value::Text(text), DataType::Text | DataType::Varchar(_) | DataType::Char(_)) => {
-            push_string(text.as_bytes(), out);
+            push_text(text.as_bytes(), out);
         }
         (Value::Uuid(uuid), DataType::Uuid) => out.extend_from_slice(uuid),
         (Value::Numeric(d), DataType::Numeric(_)) => push_numeric(d, out),
@@ -166,7 +168,8 @@ pub fn encode_column(
             out.extend_from_slice(&encode_int_key(*us));
         }
         (Value::Bool(b), DataType::Bool) => out.push(u8::from(*b)),
-        (Value::Bytes(bytes), DataType::Bytea) => push_string(bytes, out),
+        (Value::Bytes(bytes), DataType::Bytea) => push_text(bytes, out),
+        (Value::Jsonb(json), DataType::Jsonb) => order::push_key(json, out),
         (Value::Float(x), DataType::Float8) => out.extend_from_slice(&float_key(*x)),
         _ => {
             return Err(Error::new(
@@ -181,7 +184,8 @@ pub fn encode_column(
     Ok(())
 }
 
-/// Reads a key back. A numeric without a declared scale comes back with the shortest one.
+/// Reads a key back. A numeric without a declared scale comes back with the shortest one,
+/// and so do numbers of JSON.
 pub fn decode_key<'a>(
     columns: impl IntoIterator<Item = (&'a DataType, bool)>,
     key: &[u8],
@@ -206,11 +210,12 @@ pub fn decode_column(data_type: &DataType, nullable: bool, rest: &mut &[u8]) -> 
     Ok(match data_type {
         DataType::Int2 | DataType::Int4 | DataType::Int8 => Value::Int(take_int(rest)?),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
-            let bytes = take_string(rest)?;
+            let bytes = take_text(rest)?;
             Value::from(std::str::from_utf8(&bytes).map_err(|_| corrupt())?)
         }
-        DataType::Bytea => Value::from(&take_string(rest)?[..]),
+        DataType::Bytea => Value::from(&take_text(rest)?[..]),
         DataType::Uuid => Value::Uuid(take(rest)?),
+        DataType::Jsonb => Value::Jsonb(order::take_key(rest)?),
         DataType::Bool => Value::Bool(take::<1>(rest)? != [0]),
         DataType::Date => Value::Date(check_date(take_int(rest)?)?),
         DataType::Timestamp => Value::Timestamp(check_timestamp(take_int(rest)?)?),
@@ -219,7 +224,11 @@ pub fn decode_column(data_type: &DataType, nullable: bool, rest: &mut &[u8]) -> 
         DataType::Numeric(modifier) => {
             Value::Numeric(cast::with_precision(take_numeric(rest)?, *modifier)?)
         }
-        DataType::Array(_) | DataType::Unknown | DataType::Void | DataType::System(_) => {
+        DataType::Json
+        | DataType::Array(_)
+        | DataType::Unknown
+        | DataType::Void
+        | DataType::System(_) => {
             return Err(Error::unsupported(format_args!("a key of type {data_type}")));
         }
     })
@@ -258,7 +267,8 @@ fn take_float(rest: &mut &[u8]) -> Result<f64> {
     Ok(f64::from_bits(if ordered & SIGN_BIT == 0 { !ordered } else { ordered ^ SIGN_BIT }))
 }
 
-fn push_string(bytes: &[u8], out: &mut SmallVec<[u8; 32]>) {
+/// Appends a text or byte string.
+pub(crate) fn push_text(bytes: &[u8], out: &mut SmallVec<[u8; 32]>) {
     let mut rest = bytes;
     // Text has no zero bytes, so this is nearly always one copy.
     while let Some(zero) = rest.iter().position(|b| *b == ESCAPE) {
@@ -270,7 +280,7 @@ fn push_string(bytes: &[u8], out: &mut SmallVec<[u8; 32]>) {
     out.extend_from_slice(&[ESCAPE, TERMINATOR]);
 }
 
-fn take_string(rest: &mut &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn take_text(rest: &mut &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
         let zero = rest.iter().position(|b| *b == ESCAPE).ok_or_else(corrupt)?;
@@ -285,7 +295,7 @@ fn take_string(rest: &mut &[u8]) -> Result<Vec<u8>> {
     }
 }
 
-fn push_numeric(d: &Numeric, out: &mut SmallVec<[u8; 32]>) {
+pub(crate) fn push_numeric(d: &Numeric, out: &mut SmallVec<[u8; 32]>) {
     if !d.is_finite() {
         return match d.is_negative() {
             true => out.push(NUMERIC_LEAST),
@@ -357,7 +367,7 @@ fn take_exponent(first: u8, complement: u8, rest: &mut &[u8]) -> Result<i32> {
     }
 }
 
-fn take_numeric(rest: &mut &[u8]) -> Result<Numeric> {
+pub(crate) fn take_numeric(rest: &mut &[u8]) -> Result<Numeric> {
     let [first] = take(rest)?;
     match first {
         NUMERIC_ZERO => return Ok(Numeric::ZERO),

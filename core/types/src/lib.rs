@@ -24,6 +24,7 @@ pub mod datatype;
 pub mod datetime;
 mod digits;
 pub mod error;
+pub mod json;
 pub mod key;
 pub mod numeric;
 pub mod printable;
@@ -39,6 +40,7 @@ pub mod zone;
 
 pub use datatype::DataType;
 pub use error::{Error, Result, SqlState, Stop};
+pub use json::Jsonb;
 pub use key::Key;
 pub use schema::{ColumnId, ColumnSchema, IndexId, IndexSchema, Layout, TableId, TableSchema};
 pub use stamp::{Height, Origin, Position, Stamp};

@@ -34,13 +34,11 @@ pub enum SystemType {
     PgLsn,
     Interval,
     Inet,
-    Json,
-    Jsonb,
     Record,
 }
 
 /// Type, name, OID, OID of the array (0: none), bytes.
-static ALL: [(SystemType, &str, u32, u32, i16); 24] = [
+static ALL: [(SystemType, &str, u32, u32, i16); 22] = [
     (SystemType::Char, "\"char\"", 18, 1002, 1),
     (SystemType::Name, "name", 19, 1003, 64),
     (SystemType::Oid, "oid", 26, 1028, 4),
@@ -62,8 +60,6 @@ static ALL: [(SystemType, &str, u32, u32, i16); 24] = [
     (SystemType::PgLsn, "pg_lsn", 3220, 3221, 8),
     (SystemType::Interval, "interval", 1186, 1187, 16),
     (SystemType::Inet, "inet", 869, 1041, -1),
-    (SystemType::Json, "json", 114, 199, -1),
-    (SystemType::Jsonb, "jsonb", 3802, 3807, -1),
     (SystemType::Record, "record", 2249, 2287, -1),
 ];
 

@@ -20,6 +20,7 @@ use crate::datatype::DataType;
 use crate::datetime;
 use crate::digits::write_int;
 use crate::error::{Error, Result, SqlState};
+use crate::json::{self, Jsonb};
 use crate::numeric::{self, Numeric};
 use crate::system::SystemType;
 use crate::unicode::is_space;
@@ -47,6 +48,7 @@ impl Value {
             Value::Date(days) => datetime::write_date(*days, out),
             Value::Timestamp(us) => datetime::write_timestamp(*us, out),
             Value::Timestamptz(us) => datetime::write_timestamptz(*us, out),
+            Value::Jsonb(json) => out.put_slice(json.as_str().as_bytes()),
             Value::Array(elements) if is_vector(data_type) => write_vector(elements, out),
             Value::Array(named) if is_object(data_type) => {
                 let name = named.last().and_then(Value::as_text).unwrap_or_default();
@@ -117,6 +119,15 @@ impl Value {
             DataType::Date => datetime::read_date(text).map(Value::Date),
             DataType::Timestamp => datetime::read_timestamp(text).map(Value::Timestamp),
             DataType::Timestamptz => datetime::read_timestamptz(text).map(Value::Timestamptz),
+            DataType::Json => {
+                check_text(text)?;
+                json::parse::check(text)?;
+                Ok(Value::Text(CompactString::new(text)))
+            }
+            DataType::Jsonb => {
+                check_text(text)?;
+                Jsonb::read(text).map(Value::Jsonb)
+            }
             DataType::Array(element) => read_array(element, text).map(Value::from),
             DataType::Void => Ok(Value::Null),
             DataType::System(system) => read_system(*system, text),

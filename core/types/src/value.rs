@@ -14,6 +14,7 @@ use std::sync::Arc;
 use compact_str::CompactString;
 
 pub use crate::datatype::DataType;
+use crate::json::Jsonb;
 use crate::numeric::Numeric;
 
 /// One SQL value. Integers of every width are `Int`; the column's type bounds them.
@@ -34,6 +35,8 @@ pub enum Value {
     Timestamp(i64),
     /// Microseconds since 2000-01-01 00:00:00 UTC.
     Timestamptz(i64),
+    /// Of type `jsonb`; a `json` is a text.
+    Jsonb(Jsonb),
     Array(Arc<[Value]>),
 }
 
@@ -83,6 +86,7 @@ impl Value {
     fn is_plain(&self) -> bool {
         match self {
             Value::Text(text) => !text.is_heap_allocated(),
+            Value::Jsonb(json) => !json.is_heap_allocated(),
             Value::Numeric(_) | Value::Bytes(_) | Value::Array(_) => false,
             Value::Null
             | Value::Bool(_)
@@ -112,6 +116,7 @@ impl Value {
     pub fn weight_beside(&self) -> usize {
         match self {
             Value::Text(text) => text.len(),
+            Value::Jsonb(json) => json.as_str().len(),
             Value::Bytes(bytes) => bytes.len(),
             Value::Numeric(d) => d.heap_bytes(),
             Value::Array(elements) => weight_of_all(elements),
@@ -130,6 +135,7 @@ impl Value {
     pub fn is_longer_than(&self, bytes: usize) -> bool {
         match self {
             Value::Text(text) => text.len() > bytes,
+            Value::Jsonb(json) => json.as_str().len() > bytes,
             Value::Bytes(value) => value.len() > bytes,
             Value::Numeric(d) => d.heap_bytes() > bytes,
             Value::Array(elements) => {
@@ -177,6 +183,13 @@ impl Value {
         }
     }
 
+    pub fn as_jsonb(&self) -> Option<&Jsonb> {
+        match self {
+            Value::Jsonb(json) => Some(json),
+            _ => None,
+        }
+    }
+
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Bytes(bytes) => Some(bytes),
@@ -205,6 +218,7 @@ impl Value {
             Value::Date(_) => DataType::Date,
             Value::Timestamp(_) => DataType::Timestamp,
             Value::Timestamptz(_) => DataType::Timestamptz,
+            Value::Jsonb(_) => DataType::Jsonb,
             Value::Array(elements) => {
                 let element = elements
                     .iter()
@@ -229,6 +243,7 @@ impl Value {
             (Value::Date(a), Value::Date(b)) => a == b,
             (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
             (Value::Timestamptz(a), Value::Timestamptz(b)) => a == b,
+            (Value::Jsonb(a), Value::Jsonb(b)) => a == b,
             (Value::Array(a), Value::Array(b)) => a == b,
             _ => false,
         }
@@ -261,6 +276,7 @@ impl Hash for Value {
             Value::Uuid(uuid) => uuid.hash(state),
             Value::Date(days) => days.hash(state),
             Value::Timestamp(us) | Value::Timestamptz(us) => us.hash(state),
+            Value::Jsonb(json) => json.hash(state),
             Value::Array(elements) => elements.hash(state),
         }
     }
@@ -272,6 +288,7 @@ impl fmt::Display for Value {
         match self {
             Value::Null => f.write_str("NULL"),
             Value::Text(s) => f.write_str(s),
+            Value::Jsonb(json) => f.write_str(json.as_str()),
             other => f.write_str(&other.to_text(&other.data_type_hint())),
         }
     }
@@ -318,6 +335,7 @@ from! {
     &[u8] => |bytes| Value::Bytes(Arc::from(bytes));
     Vec<u8> => |bytes| Value::Bytes(Arc::from(bytes));
     [u8; 16] => Value::Uuid;
+    Jsonb => Value::Jsonb;
     Vec<Value> => |elements| Value::Array(Arc::from(elements));
 }
 

@@ -119,6 +119,7 @@ pub(crate) fn scalar_as(
             ScalarValue::FixedSizeBinary(BYTES as i32, Some(encode(number)?.into()))
         }
         (Value::Text(text), _) => ScalarValue::Utf8View(Some(text.to_string())),
+        (Value::Jsonb(json), _) => ScalarValue::Utf8View(Some(json.as_str().to_owned())),
         (Value::Bytes(bytes), _) => ScalarValue::BinaryView(Some(bytes.to_vec())),
         (Value::Uuid(uuid), _) => ScalarValue::FixedSizeBinary(16, Some(uuid.to_vec())),
         (Value::Date(days), _) => ScalarValue::Date32(days.checked_add(EPOCH_DAYS)),

@@ -286,7 +286,7 @@ impl Layout {
             [both as u64, (both >> 64) as u64]
         };
         let words = match value {
-            Value::Null | Value::Array(_) => return Ok(Cell { null: true, words: [0; 2] }),
+            Value::Null | Value::Array(_) | Value::Jsonb(_) => return Ok(Cell { null: true, words: [0; 2] }),
             Value::Bool(b) => [u64::from(*b), 0],
             Value::Int(i) | Value::Timestamp(i) | Value::Timestamptz(i) => [*i as u64, 0],
             Value::Float(f) => [f.to_bits(), 0],

@@ -1,11 +1,11 @@
 //! Expressions as SQL would write them, with as few parentheses as they need.
 
-use types::Value;
+use types::{DataType, Value};
 
 use super::Namer;
 use crate::draws::written;
 use crate::expr::{BinaryOp, Expr, UnaryOp};
-use crate::functions::Function;
+use crate::functions::{Function, JsonFunction};
 
 /// How tightly an operator binds, in PostgreSQL's order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,8 +92,32 @@ impl Namer<'_> {
                 let arguments = self.list(written(*function, arguments), row);
                 atom(format!("{}({arguments})", function_name(*function)))
             }
+            Expr::Call { function: Function::Json(of), arguments, result } => {
+                self.json(*of, arguments, result, row)
+            }
             Expr::Call { function, arguments, .. } => {
                 atom(format!("{}({})", function_name(*function), self.list(arguments, row)))
+            }
+        }
+    }
+
+    /// By its operator, or by the name that PostgreSQL has for it.
+    fn json(
+        &self,
+        function: JsonFunction,
+        arguments: &[Expr],
+        result: &DataType,
+        row: &[String],
+    ) -> (String, Binding) {
+        match (function.sign(result), arguments) {
+            (Some(sign), [left, right]) => {
+                let left = self.inner(left, row, Binding::Other);
+                let right = self.inner(right, row, Binding::Sign);
+                (format!("{left} {sign} {right}"), Binding::Other)
+            }
+            _ => {
+                let list = self.list(arguments, row);
+                (format!("{}({list})", function.name(result)), Binding::Sign)
             }
         }
     }

@@ -203,6 +203,11 @@ impl Namer<'_> {
                 let step = format!("{months} months {days} days {us} microseconds");
                 (format!("series {first} to {last} by {step}"), "series")
             }
+            (RowFunction::Json(of), _) => {
+                let columns = ["value", "member"].map(str::to_string);
+                let columns = columns[..usize::from(of.width())].to_vec();
+                return (format!("json parts of {}", texts.join(", ")), columns);
+            }
             (RowFunction::Parts, _) => (format!("parts {}", texts.join(", ")), "part"),
             _ => (format!("unnest {}", texts.join(", ")), "element"),
         };

@@ -1,5 +1,7 @@
 //! Which built-in scalar functions there are, and what kind of function each is.
 
+use super::json::JsonFunction;
+
 /// A built-in scalar function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Function {
@@ -89,6 +91,8 @@ pub enum Function {
     ArrayReplace,
     ArrayToString,
     StringToArray,
+    /// Of JSON, operators too.
+    Json(JsonFunction),
     // Row messages: `(1, x, null)`.
     FailingRow,
     // Random values; each ends with a seed, a lane and a position (see `draws`).
@@ -174,6 +178,9 @@ impl Function {
     /// Whether a NULL argument is an argument like any other.
     pub fn takes_nulls(self) -> bool {
         use Function::*;
+        if let Json(function) = self {
+            return function.takes_nulls();
+        }
         matches!(
             self,
             Greatest

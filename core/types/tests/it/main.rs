@@ -5,6 +5,7 @@
 mod arithmetic;
 mod casts;
 mod encodings;
+mod json;
 mod keys;
 mod pinned;
 mod postgres;

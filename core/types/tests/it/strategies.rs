@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 use types::datetime::{DATE_MAX, DATE_MIN, DAY_US};
+use types::json::write::push_string;
 use types::numeric::Numeric;
-use types::{ColumnSchema, DataType, Value};
+use types::{ColumnSchema, DataType, Jsonb, Value};
 
 pub fn ints() -> impl Strategy<Value = i64> {
     prop_oneof![any::<i64>(), -1000..1000i64, Just(i64::MIN), Just(i64::MAX),]
@@ -72,7 +73,35 @@ pub fn timestamps() -> impl Strategy<Value = i64> {
     (dates(), 0..DAY_US).prop_map(|(days, us)| i64::from(days) * DAY_US + us)
 }
 
-/// Every type that a column can have.
+/// Few keys, so that objects meet under them, and equal values with other digits.
+pub fn jsons() -> impl Strategy<Value = Jsonb> {
+    let string = |text: String| {
+        let mut out = String::new();
+        push_string(&text, &mut out);
+        out
+    };
+    let number = prop_oneof![
+        "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,9})?(e-?[0-9]{1,2})?",
+        prop::sample::select(vec!["1", "1.0", "1.00", "0", "-0"]).prop_map(str::to_owned),
+    ];
+    let words = prop::sample::select(vec!["null", "true", "false", "[]", "{}"]);
+    let leaf = prop_oneof![
+        2 => words.prop_map(str::to_owned),
+        2 => number,
+        2 => strings().prop_map(string),
+    ];
+    let any = leaf.prop_recursive(4, 24, 4, move |inside| {
+        let member = (strings(), inside.clone());
+        let member = member.prop_map(move |(key, value)| format!("{}: {value}", string(key)));
+        prop_oneof![
+            prop::collection::vec(inside, 0..4).prop_map(|all| format!("[{}]", all.join(","))),
+            prop::collection::vec(member, 0..4).prop_map(|all| format!("{{{}}}", all.join(" ,"))),
+        ]
+    });
+    any.prop_map(|text| Jsonb::read(&text).expect("JSON"))
+}
+
+/// Every type that a column can have and a key too.
 pub fn column_types() -> Vec<DataType> {
     vec![
         DataType::Bool,
@@ -91,6 +120,7 @@ pub fn column_types() -> Vec<DataType> {
         DataType::Date,
         DataType::Timestamp,
         DataType::Timestamptz,
+        DataType::Jsonb,
     ]
 }
 
@@ -118,6 +148,8 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
         DataType::Date => dates().prop_map(Value::Date).boxed(),
         DataType::Timestamp => timestamps().prop_map(Value::Timestamp).boxed(),
         DataType::Timestamptz => timestamps().prop_map(Value::Timestamptz).boxed(),
+        DataType::Json => jsons().prop_map(|json| Value::text(json.as_str())).boxed(),
+        DataType::Jsonb => jsons().prop_map(Value::from).boxed(),
         DataType::Array(element) => {
             prop::collection::vec(nullable(&element), 0..5).prop_map(Value::from).boxed()
         }

@@ -20,7 +20,13 @@ function shown(type: string, data: DataView): string | undefined {
     case "text":
     case "varchar":
     case "bpchar":
+    case "json":
       return new TextDecoder("utf-8", { fatal: true }).decode(data);
+    case "jsonb":
+      // Behind the version of its form.
+      return new TextDecoder("utf-8", { fatal: true }).decode(
+        new DataView(data.buffer, data.byteOffset + 1, data.byteLength - 1),
+      );
     case "bytea":
       return `\\x${hex(data)}`;
     case "uuid":

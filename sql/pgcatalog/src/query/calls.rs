@@ -451,9 +451,10 @@ fn aggregated(kind: AggregateKind, arguments: &[Typed]) -> Result<Vec<DataType>>
     let fits = match (kind, types.as_slice()) {
         (A::Count, [] | [_]) | (A::Array | A::Json, [_]) => true,
         (A::Min | A::Max, [of]) => {
-            use SystemType::{Json, Jsonb, NodeTree, Record, Xid};
-            let unordered = |s: &SystemType| matches!(s, Json | Jsonb | NodeTree | Record | Xid);
+            use SystemType::{NodeTree, Record, Xid};
+            let unordered = |s: &SystemType| matches!(s, NodeTree | Record | Xid);
             !matches!(of, DataType::Bool | DataType::Uuid | DataType::Bytea)
+                && !matches!(of, DataType::Json | DataType::Jsonb)
                 && !matches!(of, DataType::System(system) if unordered(system))
         }
         (A::Sum | A::Avg, [of]) => of.is_number() || *of == FLOAT4,
@@ -496,7 +497,7 @@ fn aggregate_type(aggregate: &Aggregate) -> Result<DataType> {
         A::And | A::Or => DataType::Bool,
         A::Strings => DataType::Text,
         A::Array => array_of(of)?,
-        A::Json => DataType::System(SystemType::Json),
+        A::Json => DataType::Json,
     })
 }
 

@@ -49,7 +49,7 @@ pub fn result_type(function: &Function, arguments: &[DataType]) -> DataType {
         Gives::Timestamptz => DataType::Timestamptz,
         Gives::Date => DataType::Date,
         Gives::Inet => DataType::System(SystemType::Inet),
-        Gives::Json => DataType::System(SystemType::Json),
+        Gives::Json => DataType::Json,
         Gives::Reg(system) => DataType::System(system),
         Gives::First => first(),
         Gives::Element => match first() {
@@ -537,9 +537,8 @@ pub fn json(run: &Around, value: &Value, data_type: &DataType) -> Result<String>
         (Value::Float(x), _) if !x.is_finite() => format!("\"{}\"", value.to_text(data_type)),
         (Value::Numeric(d), _) if !d.is_finite() => format!("\"{d}\""),
         (Value::Int(_) | Value::Float(_) | Value::Numeric(_), _) => value.to_text(data_type),
-        (Value::Text(text), DataType::System(SystemType::Json | SystemType::Jsonb)) => {
-            text.to_string()
-        }
+        (Value::Text(text), DataType::Json) => text.to_string(),
+        (Value::Jsonb(json), _) => json.as_str().to_owned(),
         (Value::Array(list), DataType::Array(element)) => {
             let items = list.iter().map(|item| json(run, item, element));
             let items = items.collect::<Result<Vec<String>>>()?;

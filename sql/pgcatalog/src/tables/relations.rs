@@ -390,6 +390,7 @@ fn operator_class(data_type: &DataType) -> u32 {
         DataType::Char(_) => 10004,
         DataType::Bytea => 10006,
         DataType::Uuid => 10065,
+        DataType::Jsonb => 10088,
         DataType::Date => 3122,
         DataType::Timestamp => 3128,
         DataType::Timestamptz => 3127,

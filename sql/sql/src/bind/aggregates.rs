@@ -6,13 +6,15 @@
 //! placeholder becomes the aggregate's, and any column left over is an error.
 
 use super::state::{Aggregates, Place};
-use procedure::Expr;
+use procedure::{Expr, JsonFunction};
 use procedure::query::{Aggregate, AggregateFunction, SortKey};
 use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, SystemType};
 
 use super::binder::{Binder, Typed};
+use super::json::json_of_gathered;
+use super::operators::{comparable, ordered};
 use super::placeholders::{FIRST_AGGREGATE, is_applied, is_grouping, is_window};
 use super::row_functions::positional;
 use super::scope::Scope;
@@ -27,7 +29,10 @@ pub(super) fn aggregate_function(name: &str) -> Option<AggregateFunction> {
         "max" => AggregateFunction::Max,
         "bool_and" | "every" => AggregateFunction::BoolAnd,
         "bool_or" => AggregateFunction::BoolOr,
-        "array_agg" => AggregateFunction::ArrayAgg,
+        // JSON is made of what has been gathered.
+        "array_agg" | "json_agg" | "jsonb_agg" | "json_object_agg" | "jsonb_object_agg" => {
+            AggregateFunction::ArrayAgg
+        }
         "string_agg" => AggregateFunction::StringAgg,
         _ => return None,
     })
@@ -62,14 +67,18 @@ impl Binder<'_> {
         let place = std::mem::replace(&mut self.aggregates.place, Place::Inside);
         let bound = self.aggregate_parts(scope, name, function, call, list);
         self.aggregates.place = place;
-        let aggregate = bound?;
+        let (aggregate, json) = bound?;
         let data_type = aggregate.result.clone();
         let known = self.aggregates.calls.iter().position(|c| *c == aggregate);
         let n = known.unwrap_or(self.aggregates.calls.len());
         if known.is_none() {
             self.aggregates.calls.push(aggregate);
         }
-        Ok(Typed::new(Expr::Column(FIRST_AGGREGATE + n as u16), data_type))
+        let gathered = Typed::new(Expr::Column(FIRST_AGGREGATE + n as u16), data_type);
+        Ok(match json {
+            None => gathered,
+            Some(function) => json_of_gathered(name, function, gathered.expr),
+        })
     }
 
     fn check_place(&self) -> Result<()> {
@@ -91,9 +100,9 @@ impl Binder<'_> {
         function: AggregateFunction,
         call: &ast::Function,
         list: &ast::FunctionArgumentList,
-    ) -> Result<Aggregate> {
+    ) -> Result<(Aggregate, Option<JsonFunction>)> {
         let distinct = list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct);
-        let arguments = self.aggregate_arguments(scope, list)?;
+        let arguments = self.aggregate_arguments(scope, name, list)?;
         let filter = match &call.filter {
             None => None,
             Some(filter) => {
@@ -101,7 +110,11 @@ impl Binder<'_> {
                 Some(self.boolean(filter, "FILTER")?)
             }
         };
+        let (arguments, json) = self.json_gathered(name, arguments)?;
         let typed = self.aggregate_types(name, function, arguments)?;
+        if distinct && let Some(input) = &typed.input {
+            comparable(&input.data_type)?;
+        }
         let order = self.aggregate_order(scope, list)?;
         let sorts = sorts(function, typed.input.as_ref().map(|input| &input.data_type));
         let mut made = Aggregate {
@@ -125,7 +138,7 @@ impl Binder<'_> {
         if !sorts {
             made.order = Box::default();
         }
-        Ok(made)
+        Ok((made, json))
     }
 
     /// Whether it reads columns of queries around the one at hand and none of its own, itself or by
@@ -151,6 +164,7 @@ impl Binder<'_> {
     fn aggregate_arguments(
         &mut self,
         scope: &Scope,
+        name: &str,
         list: &ast::FunctionArgumentList,
     ) -> Result<Option<Vec<Typed>>> {
         use ast::{FunctionArg, FunctionArgExpr};
@@ -164,7 +178,7 @@ impl Binder<'_> {
         }
         let mut arguments = Vec::with_capacity(list.args.len());
         for argument in &list.args {
-            arguments.push(self.expression(scope, positional(argument)?)?);
+            arguments.push(self.argument(scope, name, positional(argument)?)?);
         }
         Ok(Some(arguments))
     }
@@ -182,7 +196,9 @@ impl Binder<'_> {
             };
             for item in order {
                 let typed = self.expression(scope, &item.expr)?;
-                keys.push(sort_key(self.resolved(typed)?.expr, &item.options));
+                let typed = self.resolved(typed)?;
+                ordered(&typed.data_type)?;
+                keys.push(sort_key(typed.expr, &item.options));
             }
         }
         Ok(keys.into())
@@ -215,7 +231,7 @@ impl Binder<'_> {
             (Sum, T::Int2 | T::Int4) => T::Int8,
             (Sum | Avg, T::Int2 | T::Int4 | T::Int8 | T::Numeric(_)) => T::Numeric(None),
             (Sum | Avg, T::Float8) => T::Float8,
-            (Min | Max, T::Bool | T::Uuid | T::Void) => return Err(not_for_types()),
+            (Min | Max, T::Bool | T::Uuid | T::Void | T::Json | T::Jsonb) => return Err(not_for_types()),
             (Min | Max, T::Varchar(_) | T::System(SystemType::Name | SystemType::Char)) => T::Text,
             (Min | Max, t) => t.without_modifier(),
             (BoolAnd | BoolOr, T::Bool) => T::Bool,
@@ -254,7 +270,7 @@ struct TypedAggregate {
     result: DataType,
 }
 
-fn not_for_types(name: &str, types: &[DataType]) -> Error {
+pub(super) fn not_for_types(name: &str, types: &[DataType]) -> Error {
     let types: Vec<String> = types.iter().map(ToString::to_string).collect();
     let what = format!("function {name}({}) does not exist", types.join(", "));
     Error::new(SqlState::UNDEFINED_FUNCTION, what).with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")

@@ -304,6 +304,9 @@ impl Binder<'_> {
         }
         let l = self.expression(scope, left)?;
         let r = self.expression(scope, right)?;
+        if let Some(typed) = self.json_operator(op, &l, &r)? {
+            return Ok(typed);
+        }
         match op {
             B::Plus => self.arithmetic(BinaryOp::Add, ArithmeticOp::Add, l, r),
             B::Minus => self.arithmetic(BinaryOp::Subtract, ArithmeticOp::Sub, l, r),
@@ -595,6 +598,7 @@ impl Binder<'_> {
         call: &ast::Function,
     ) -> Result<Vec<Typed>> {
         use ast::{FunctionArg, FunctionArgExpr};
+        let name = call.name.to_string().to_ascii_lowercase();
         let list = match &call.args {
             ast::FunctionArguments::None => return Ok(Vec::new()),
             ast::FunctionArguments::List(list) => list,
@@ -604,7 +608,7 @@ impl Binder<'_> {
         };
         let bind = |arg: &FunctionArg| match arg {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
-                self.expression(scope, named_by(call, expr))
+                self.argument(scope, &name, named_by(call, expr))
             }
             FunctionArg::Unnamed(_) => Err(Error::new(
                 SqlState::WRONG_OBJECT_TYPE,

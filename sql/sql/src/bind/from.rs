@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use identity::Privileges;
 use procedure::query::RowFunction;
-use procedure::{Column, Expr, Query};
+use procedure::{Column, Expr, JsonRows, Query};
 use sqlparser::ast::{self, Spanned};
 use types::{DataType, Error, Result, SqlState};
 
@@ -14,7 +14,9 @@ use super::binder::{Binder, Typed};
 use super::items::{Item, Source};
 use super::placeholders::has_applied;
 use super::plan::{Wishes, conjuncts, plan};
-use super::row_functions::{each_input, gives_rows, needs, positional, side_by_side};
+use super::row_functions::{
+    each_input, gives_rows, json_rows, needs, positional, side_by_side,
+};
 use super::scope::{ReadView, Relation, Scope, ScopeColumn};
 use super::shape::projected;
 use super::state::{Applied, Gives, Place};
@@ -532,6 +534,10 @@ impl Binder<'_> {
         if !gives_rows(name) {
             return Err(self.no_table_function(name));
         }
+        let shown = alias.map_or_else(|| name.to_owned(), |a| fold(&a.name));
+        if let Some(of) = json_rows(name) {
+            return self.json_table(from, (name, of, numbered), arguments, (&shown, alias));
+        }
         let calls: Vec<Box<[&ast::Expr]>> = match name {
             // Several arrays are as many calls.
             "unnest" => arguments.iter().map(|array| [*array].into()).collect(),
@@ -543,7 +549,6 @@ impl Binder<'_> {
             queries.push(query);
             types.push(data_type);
         }
-        let shown = alias.map_or_else(|| name.to_owned(), |a| fold(&a.name));
         // The column of a single call is named as the relation is.
         let column = if types.len() == 1 { &shown } else { name };
         let mut columns: Vec<_> = types.into_iter().map(|t| (column.to_owned(), t)).collect();
@@ -556,6 +561,28 @@ impl Binder<'_> {
             return Err(Error::unsupported("drawing a value for each row in FROM"));
         }
         add_calls(from, (&shown, alias), columns, calls)
+    }
+
+    /// Parts of JSON, whose columns have names of their own.
+    fn json_table(
+        &mut self,
+        from: &mut From,
+        (name, of, numbered): (&str, JsonRows, bool),
+        arguments: &[&ast::Expr],
+        (shown, alias): (&str, Option<&ast::TableAlias>),
+    ) -> Result<()> {
+        let scope = from.in_sight();
+        let mut bound = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            bound.push(self.expression(&scope, argument)?);
+        }
+        let (calls, columns) = self.rows_of_json(name, of, bound)?;
+        let mut columns: Vec<_> = columns.into_iter().map(|c| (c.name, c.data_type)).collect();
+        if let (JsonRows::Keys, [(column, _)]) = (of, columns.as_mut_slice()) {
+            shown.clone_into(column);
+        }
+        columns.extend(numbered.then(|| ("ordinality".to_owned(), DataType::Int8)));
+        add_calls(from, (shown, alias), columns, side_by_side(vec![calls], numbered))
     }
 
     /// A function of system catalogs, be it of one row.

@@ -43,6 +43,7 @@ impl Binder<'_> {
             Self::bytes_function,
             Self::datetime_function,
             Self::array_function,
+            Self::json_function,
         ];
         for attempt in attempts {
             if let Some(typed) = attempt(self, name, &arguments)? {

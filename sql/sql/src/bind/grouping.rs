@@ -13,6 +13,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed};
 use super::placeholders::{FIRST_AGGREGATE, FIRST_GROUPING, is_grouping, is_window};
+use super::operators::comparable;
 use super::row_functions::positional;
 use super::scope::Scope;
 use super::select::{Output, ordinal};
@@ -271,6 +272,7 @@ impl Binder<'_> {
         outputs: &[Output],
     ) -> Result<(Expr, Option<usize>)> {
         if let Some(place) = ordinal(expr, outputs.len(), "GROUP BY")? {
+            comparable(&outputs[place].value.data_type)?;
             return Ok((self.again(&outputs[place].value.expr)?, Some(place)));
         }
         if let ast::Expr::Identifier(ident) = expr {
@@ -278,11 +280,13 @@ impl Binder<'_> {
             if scope.find(&name)?.is_none()
                 && let Some(place) = outputs.iter().position(|output| output.name == name)
             {
+                comparable(&outputs[place].value.data_type)?;
                 return Ok((self.again(&outputs[place].value.expr)?, Some(place)));
             }
         }
         let typed = self.expression(scope, expr)?;
-        let expr = self.resolved(typed)?.expr;
+        let Typed { expr, data_type } = self.resolved(typed)?;
+        comparable(&data_type)?;
         let place = outputs.iter().position(|output| output.value.expr == expr);
         Ok((expr, place))
     }

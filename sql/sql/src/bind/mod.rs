@@ -30,6 +30,7 @@ mod insert;
 mod insert_plan;
 mod intervals;
 mod items;
+mod json;
 mod load;
 mod merge;
 mod operators;

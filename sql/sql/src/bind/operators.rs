@@ -149,7 +149,7 @@ impl Binder<'_> {
         let (l, r) = (left.data_type.clone(), right.data_type.clone());
         let common = match compared_in(&l, &r) {
             Some(DataType::Unknown) => DataType::Text,
-            Some(common) if common != DataType::Void => common,
+            Some(common) if common != DataType::Void && common.is_comparable() => common,
             _ => return Err(no_operator(&l, operator_text(op), &r)),
         };
         let blank_padded = matches!(l, DataType::Char(_)) || matches!(r, DataType::Char(_));
@@ -206,7 +206,8 @@ impl Binder<'_> {
                 ));
             }
         };
-        if common_type(&input.data_type, &element).is_none() {
+        let meet = common_type(&input.data_type, &element);
+        if !meet.is_some_and(|common| common.is_comparable()) {
             return Err(no_operator(&input.data_type, "=", &element));
         }
         let common = compared_in(&input.data_type, &element).map(|t| t.without_modifier());
@@ -242,6 +243,32 @@ pub(super) fn compared_in(left: &DataType, right: &DataType) -> Option<DataType>
     match (left, right) {
         (name, text) | (text, name) if is_name(name) && text.is_string() => Some(DataType::Text),
         (left, right) => common_type(left, right),
+    }
+}
+
+/// Whether values can be told apart, as DISTINCT and GROUP BY do.
+///
+/// # Errors
+/// 42883 for `json`, of which two texts may mean the same.
+pub(super) fn comparable(data_type: &DataType) -> Result<()> {
+    match data_type.is_comparable() {
+        true => Ok(()),
+        false => {
+            let what = format!("could not identify an equality operator for type {data_type}");
+            Err(Error::new(SqlState::UNDEFINED_FUNCTION, what))
+        }
+    }
+}
+
+/// Whether values have an order, as ORDER BY needs one.
+pub(super) fn ordered(data_type: &DataType) -> Result<()> {
+    match data_type.is_comparable() {
+        true => Ok(()),
+        false => {
+            let what = format!("could not identify an ordering operator for type {data_type}");
+            Err(Error::new(SqlState::UNDEFINED_FUNCTION, what)
+                .with_hint("Use an explicit ordering operator or modify the query."))
+        }
     }
 }
 

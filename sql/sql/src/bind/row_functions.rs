@@ -6,7 +6,7 @@
 //! all side by side, as PostgreSQL has it.
 
 use procedure::query::{Interval, RowFunction};
-use procedure::{Column, Expr, Function, Query, Reg};
+use procedure::{Column, Expr, Function, JsonRows, Query, Reg};
 use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
@@ -19,7 +19,21 @@ use super::state::Windows;
 use super::system::as_array;
 
 pub(super) fn gives_rows(name: &str) -> bool {
-    matches!(name, "unnest" | "generate_series" | "generate_subscripts" | "string_to_table")
+    json_rows(name).is_some()
+        || matches!(name, "unnest" | "generate_series" | "generate_subscripts" | "string_to_table")
+}
+
+/// The functions that give parts of JSON.
+pub(super) fn json_rows(name: &str) -> Option<JsonRows> {
+    let base = name.strip_prefix("jsonb_").or_else(|| name.strip_prefix("json_"))?;
+    Some(match base {
+        "array_elements" => JsonRows::Elements,
+        "array_elements_text" => JsonRows::ElementTexts,
+        "each" => JsonRows::Members,
+        "each_text" => JsonRows::MemberTexts,
+        "object_keys" => JsonRows::Keys,
+        _ => return None,
+    })
 }
 
 impl Binder<'_> {
@@ -52,6 +66,14 @@ impl Binder<'_> {
                     (query, DataType::System(SystemType::Record))
                 }
             });
+        }
+        if let Some(of) = json_rows(name) {
+            let (query, columns) = self.rows_of_json(name, of, bound)?;
+            return match <[Column; 1]>::try_from(columns) {
+                Ok([only]) => Ok((query, only.data_type)),
+                Err(_) => Err(Error::unsupported(format_args!("{name}() in a select list"))
+                    .with_hint(FROM_HINT)),
+            };
         }
         for array in &mut bound {
             array.data_type = as_array(&array.data_type);
@@ -135,6 +157,35 @@ impl Binder<'_> {
             _ => return Err(Error::unsupported("generate_subscripts() in a computed direction")),
         };
         Ok((called(RowFunction::Integers, inputs), DataType::Int4))
+    }
+
+    /// Elements or members of JSON, and the columns that they are.
+    pub(super) fn rows_of_json(
+        &mut self,
+        name: &str,
+        of: JsonRows,
+        bound: Vec<Typed>,
+    ) -> Result<(Query, Vec<Column>)> {
+        let json = match name.starts_with("jsonb_") {
+            true => DataType::Jsonb,
+            false => DataType::Json,
+        };
+        let [value] = bound.as_slice() else { return Err(does_not_exist(name, &bound)) };
+        if value.data_type != json && value.data_type != DataType::Unknown {
+            return Err(does_not_exist(name, &bound));
+        }
+        let value = self.coerce(value.clone(), &json, CastContext::Implicit)?;
+        let column = |name: &str, data_type| Column { name: name.to_owned(), data_type };
+        let columns = match of {
+            JsonRows::Elements => vec![column("value", json)],
+            JsonRows::ElementTexts => vec![column("value", DataType::Text)],
+            JsonRows::Members => vec![column("key", DataType::Text), column("value", json)],
+            JsonRows::MemberTexts => {
+                vec![column("key", DataType::Text), column("value", DataType::Text)]
+            }
+            JsonRows::Keys => vec![column(name, DataType::Text)],
+        };
+        Ok((called(RowFunction::Json(of), [value]), columns))
     }
 
     fn parts(&mut self, bound: Vec<Typed>) -> Result<(Query, DataType)> {

@@ -9,6 +9,7 @@ use types::{DataType, Error, Result, SqlState};
 use super::binder::{Binder, Typed};
 use super::from::From;
 use super::grouping::not_of_groups;
+use super::operators::{comparable, ordered};
 use super::output_names::output_name;
 use super::plan::conjuncts;
 use super::recursive::in_step;
@@ -254,6 +255,9 @@ impl Binder<'_> {
         };
         self.windows = windows;
         let distinct = matches!(&select.distinct, Some(ast::Distinct::Distinct));
+        if distinct {
+            outputs.iter().try_for_each(|output| comparable(&output.value.data_type))?;
+        }
         let keys = self.sort_keys(&scope, tail.order, &outputs, distinct)?;
         let first_of = match &select.distinct {
             Some(ast::Distinct::On(exprs)) => self.first_of(&scope, exprs, &outputs, &keys)?,
@@ -442,14 +446,21 @@ impl Binder<'_> {
                 }
                 _ => None,
             };
-            let expr = match (ordinal(&item.expr, outputs.len(), "ORDER BY")?, by_name) {
-                (Some(place), _) => self.again(&outputs[place].value.expr)?,
-                (None, Some(output)) => self.again(&output.value.expr)?,
-                (None, None) => {
+            let output = match ordinal(&item.expr, outputs.len(), "ORDER BY")? {
+                Some(place) => Some(&outputs[place]),
+                None => by_name,
+            };
+            let typed = match output {
+                Some(Output { value, .. }) => {
+                    Typed::new(self.again(&value.expr)?, value.data_type.clone())
+                }
+                None => {
                     let typed = self.expression(scope, &item.expr)?;
-                    self.resolved(typed)?.expr
+                    self.resolved(typed)?
                 }
             };
+            ordered(&typed.data_type)?;
+            let expr = typed.expr;
             if distinct && !outputs.iter().any(|o| o.value.expr == expr) {
                 return Err(Error::new(
                     SqlState::INVALID_COLUMN_REFERENCE,
@@ -552,7 +563,9 @@ fn order_of_columns(columns: &[Column], order: &[ast::OrderByExpr]) -> Result<Ve
             .with_hint("Order by a column's name or position.")),
     };
     let key = |item: &ast::OrderByExpr| {
-        let expr = Expr::Column(place(&item.expr)? as u16);
+        let place = place(&item.expr)?;
+        ordered(&columns[place].data_type)?;
+        let expr = Expr::Column(place as u16);
         Ok(sort_key(expr, &item.options))
     };
     order.iter().map(key).collect()

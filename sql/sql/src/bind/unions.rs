@@ -7,6 +7,7 @@ use types::cast::{CastContext, common_type};
 use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
+use super::operators::comparable;
 use super::shape::projected;
 use super::state::BoundQuery;
 
@@ -46,6 +47,9 @@ impl Binder<'_> {
                     known => known,
                 },
             });
+        }
+        if !all {
+            columns.iter().try_for_each(|column| comparable(&column.data_type))?;
         }
         let left = self.converted_columns(left, &columns)?;
         let right = self.converted_columns(right, &columns)?;

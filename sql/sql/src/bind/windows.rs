@@ -11,6 +11,7 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::aggregates::aggregate_function;
 use super::binder::{Binder, Typed};
+use super::operators::{comparable, ordered};
 use super::placeholders::{FIRST_GROUPING, FIRST_WINDOW};
 use super::refused;
 use super::row_functions::positional;
@@ -182,7 +183,10 @@ impl Binder<'_> {
         };
         let (arguments, filter, result) = match function {
             WindowFunction::Aggregate(aggregate) => {
-                let made = self.aggregate_parts(scope, name, aggregate, call, list)?;
+                let (made, json) = self.aggregate_parts(scope, name, aggregate, call, list)?;
+                if json.is_some() {
+                    return Err(Error::unsupported(format_args!("{name}() with OVER")));
+                }
                 if made.distinct {
                     let what = "DISTINCT is not implemented for window functions";
                     return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
@@ -227,12 +231,16 @@ impl Binder<'_> {
         let mut partition = Vec::with_capacity(spec.partition_by.len());
         for expr in &spec.partition_by {
             let typed = self.expression(scope, expr)?;
-            partition.push(self.resolved(typed)?.expr);
+            let typed = self.resolved(typed)?;
+            comparable(&typed.data_type)?;
+            partition.push(typed.expr);
         }
         let mut order = Vec::with_capacity(spec.order_by.len());
         for item in &spec.order_by {
             let typed = self.expression(scope, &item.expr)?;
-            order.push(sort_key(self.resolved(typed)?.expr, &item.options));
+            let typed = self.resolved(typed)?;
+            ordered(&typed.data_type)?;
+            order.push(sort_key(typed.expr, &item.options));
         }
         Ok((partition.into(), order.into()))
     }

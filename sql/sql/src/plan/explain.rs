@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use procedure::Procedure;
 use procedure::explain::{NameResolver, explain};
-use types::{DataType, SystemType, TableId, TableSchema};
+use types::{DataType, TableId, TableSchema};
 
 use crate::schema::catalog::Catalog;
 use crate::syntax::explain::{ExplainFormat, ExplainOptions};
@@ -30,7 +30,7 @@ impl ExplainOptions {
     /// The type of what it answers.
     pub fn data_type(&self) -> DataType {
         match self.format {
-            ExplainFormat::Json => DataType::System(SystemType::Json),
+            ExplainFormat::Json => DataType::Json,
             ExplainFormat::Text | ExplainFormat::Xml | ExplainFormat::Yaml => DataType::Text,
         }
     }

@@ -380,7 +380,7 @@ pub fn is_of(value: &Value, data_type: &DataType) -> bool {
         (Value::Text(_), DataType::System(system)) if system.is_object() => true,
         (value, DataType::System(system)) => is_of(value, &system.storage()),
         (Value::Int(_), data_type) => data_type.is_integer(),
-        (Value::Text(_), data_type) => data_type.is_string(),
+        (Value::Text(_), data_type) => data_type.is_string() || *data_type == DataType::Json,
         (Value::Array(values), DataType::Array(element)) => {
             values.iter().all(|value| is_of(value, element))
         }

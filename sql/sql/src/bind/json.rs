@@ -1,0 +1,423 @@
+//! Functions and operators of `json` and `jsonb`.
+//!
+//! Values that become parts of JSON are made JSON first ([`Binder::as_json`]), so the functions
+//! themselves meet nothing else. Whole rows are known by their relation's name: the columns that
+//! `*` shows, under their names.
+
+use procedure::{Expr, Function, JsonFunction};
+use sqlparser::ast;
+use types::arithmetic::no_operator;
+use types::cast::{CastContext, cast_context};
+use types::{DataType, Error, Result, SqlState, Value, Zone};
+
+use super::aggregates::not_for_types;
+use super::binder::{Binder, Typed, fold};
+use super::scope::Scope;
+use crate::syntax::names::fold as fold_name;
+
+/// Of these an argument may be a whole row.
+fn takes_rows(name: &str) -> bool {
+    matches!(
+        name,
+        "to_json"
+            | "to_jsonb"
+            | "row_to_json"
+            | "json_agg"
+            | "jsonb_agg"
+            | "json_build_array"
+            | "jsonb_build_array"
+            | "json_build_object"
+            | "jsonb_build_object"
+            | "json_object_agg"
+            | "jsonb_object_agg"
+    )
+}
+
+/// Those whose argument is JSON of the other kind where their name says so.
+fn family(name: &str) -> Option<(DataType, &str)> {
+    let of = |data_type, base| Some((data_type, base));
+    match name {
+        "to_json" | "array_to_json" | "row_to_json" => of(DataType::Json, name),
+        "to_jsonb" => of(DataType::Jsonb, "to_json"),
+        _ => match name.strip_prefix("jsonb_") {
+            Some(base) => of(DataType::Jsonb, base),
+            None => name.strip_prefix("json_").and_then(|base| of(DataType::Json, base)),
+        },
+    }
+}
+
+fn texts() -> DataType {
+    DataType::Array(Box::new(DataType::Text))
+}
+
+fn is_json(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Json | DataType::Jsonb)
+}
+
+fn is_row(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call { function: Function::Json(JsonFunction::OfRow), .. })
+}
+
+fn not_for(name: &str, arguments: &[Typed]) -> Error {
+    let types: Vec<DataType> = arguments.iter().map(|a| a.data_type.clone()).collect();
+    not_for_types(name, &types)
+}
+
+impl Binder<'_> {
+    pub(super) fn json_function(
+        &mut self,
+        name: &str,
+        arguments: &[Typed],
+    ) -> Result<Option<Typed>> {
+        use JsonFunction as F;
+        let Some((json, base)) = family(name) else { return Ok(None) };
+        let is_jsonb = json == DataType::Jsonb;
+        let function = match (base, arguments.len()) {
+            ("to_json" | "array_to_json" | "row_to_json", 1 | 2) => {
+                return self.made_json(base, arguments, json);
+            }
+            ("build_object", _) => return self.build_object(name, arguments, json).map(Some),
+            ("build_array", _) => {
+                let mut parts = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    parts.push(self.as_json(argument.clone())?);
+                }
+                return Ok(Some(called(F::BuildArray, parts, json)));
+            }
+            ("object", 1 | 2) => {
+                let types = vec![texts(); arguments.len()];
+                return self.json_call(F::Object, &types, arguments, json);
+            }
+            ("extract_path" | "extract_path_text", 1..) => {
+                let result = if base == "extract_path" { json.clone() } else { DataType::Text };
+                let mut path = Vec::with_capacity(arguments.len());
+                for step in &arguments[1..] {
+                    path.push(self.coerce(step.clone(), &DataType::Text, CastContext::Implicit)?);
+                }
+                let path = Typed::new(fold(Expr::Array(path.into())), texts());
+                let both = [arguments[0].clone(), path];
+                return self.json_call(F::GetPath, &[json, texts()], &both, result);
+            }
+            ("typeof", 1) => {
+                return self.json_call(F::Typeof, &[json], arguments, DataType::Text);
+            }
+            ("array_length", 1) => {
+                return self.json_call(F::ArrayLength, &[json], arguments, DataType::Int4);
+            }
+            ("pretty", 1) if is_jsonb => {
+                return self.json_call(F::Pretty, &[json], arguments, DataType::Text);
+            }
+            ("strip_nulls", 1) => F::StripNulls,
+            ("set", 3 | 4) if is_jsonb => F::Set,
+            ("insert", 3 | 4) if is_jsonb => F::Insert,
+            ("populate_record" | "populate_recordset" | "to_record" | "to_recordset", _) => {
+                return Err(Error::unsupported(format_args!("function {name}()")));
+            }
+            (base, _) if is_jsonb && (base.starts_with("path_") || base == "set_lax") => {
+                return Err(Error::unsupported(format_args!("function {name}()")));
+            }
+            _ => return Ok(None),
+        };
+        let types = [json.clone(), texts(), json.clone(), DataType::Bool];
+        self.json_call(function, &types, arguments, json)
+    }
+
+    /// `None`: some argument has not the type, nor becomes it by itself.
+    fn json_call(
+        &mut self,
+        function: JsonFunction,
+        types: &[DataType],
+        arguments: &[Typed],
+        result: DataType,
+    ) -> Result<Option<Typed>> {
+        let mut inputs = Vec::with_capacity(arguments.len());
+        for (argument, to) in arguments.iter().zip(types) {
+            if cast_context(&argument.data_type, to) != Some(CastContext::Implicit) {
+                return Ok(None);
+            }
+            inputs.push(self.coerce(argument.clone(), to, CastContext::Implicit)?);
+        }
+        Ok(Some(called(function, inputs, result)))
+    }
+
+    /// A value as JSON. NULL stays NULL, which functions take for JSON's.
+    pub(super) fn as_json(&mut self, typed: Typed) -> Result<Expr> {
+        let typed = self.resolved(typed)?;
+        if is_json(&typed.data_type) {
+            return Ok(typed.expr);
+        }
+        self.json_of(typed, &DataType::Json)
+    }
+
+    fn json_of(&mut self, typed: Typed, json: &DataType) -> Result<Expr> {
+        let typed = self.resolved(typed)?;
+        let typed = self.shown(typed)?;
+        if Zone::matters(&typed.data_type, &DataType::Text) {
+            self.needs_utc(format_args!("{} as {json}", typed.data_type))?;
+        }
+        let mut element = &typed.data_type;
+        while let DataType::Array(of) = element {
+            element = of;
+        }
+        let function = match element {
+            DataType::Json => JsonFunction::OfJsons,
+            _ => JsonFunction::Of,
+        };
+        let input = match &typed.data_type {
+            // With the blanks that it shows.
+            DataType::Char(length) => {
+                let arguments = [typed.expr, Expr::Const(Value::Int(i64::from(*length)))];
+                let function = Function::Rpad;
+                Expr::Call { function, arguments: arguments.into(), result: DataType::Text }
+            }
+            _ => typed.expr,
+        };
+        Ok(called(function, vec![input], json.clone()).expr)
+    }
+
+    /// `to_json` and its like.
+    fn made_json(
+        &mut self,
+        name: &str,
+        arguments: &[Typed],
+        json: DataType,
+    ) -> Result<Option<Typed>> {
+        let of = &arguments[0].data_type;
+        let is_row = is_row(&arguments[0].expr);
+        let fits = match name {
+            "array_to_json" => matches!(of, DataType::Array(_)),
+            "row_to_json" => is_row,
+            _ => arguments.len() == 1,
+        };
+        if !fits {
+            return Ok(None);
+        }
+        if *of == DataType::Unknown && arguments[0].expr != Expr::Const(Value::Null) {
+            let message = "could not determine polymorphic type because input has type unknown";
+            return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
+        }
+        let expr = match of {
+            of if *of == json => arguments[0].expr.clone(),
+            DataType::Json if json == DataType::Jsonb => {
+                self.coerce(arguments[0].clone(), &json, CastContext::Explicit)?
+            }
+            _ => self.json_of(arguments[0].clone(), &json)?,
+        };
+        let lines = match arguments.get(1).map(|pretty| &pretty.expr) {
+            None | Some(Expr::Const(Value::Bool(false))) => false,
+            Some(Expr::Const(Value::Bool(true))) => true,
+            Some(_) => return Err(Error::unsupported(format_args!("{name}() with a computed flag"))),
+        };
+        if !lines {
+            return Ok(Some(Typed::new(expr, json)));
+        }
+        Ok(Some(match expr {
+            Expr::Call { arguments, .. } if is_row => {
+                called(JsonFunction::OfRowLines, arguments.into(), json)
+            }
+            expr => called(JsonFunction::OfLines, vec![expr], json),
+        }))
+    }
+
+    fn build_object(&mut self, name: &str, arguments: &[Typed], json: DataType) -> Result<Typed> {
+        let invalid = |what: &str| Error::new(SqlState::INVALID_PARAMETER_VALUE, what);
+        if arguments.len() % 2 == 1 {
+            let hint = format!(
+                "The arguments of {name}() must consist of alternating keys and values."
+            );
+            return Err(invalid("argument list must have even number of elements").with_hint(hint));
+        }
+        let mut parts = Vec::with_capacity(arguments.len());
+        for pair in arguments.chunks(2) {
+            parts.push(self.json_key(pair[0].clone())?);
+            parts.push(self.as_json(pair[1].clone())?);
+        }
+        Ok(called(JsonFunction::BuildObject, parts, json))
+    }
+
+    fn json_key(&mut self, key: Typed) -> Result<Expr> {
+        if matches!(key.data_type, DataType::Array(_) | DataType::Json | DataType::Jsonb) {
+            let message = "key value must be scalar, not array, composite, or json";
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        self.coerce(key, &DataType::Text, CastContext::Explicit)
+    }
+
+    /// A member for `json_object_agg`.
+    pub(super) fn json_member(&mut self, key: Typed, value: Typed) -> Result<Expr> {
+        let parts = vec![self.json_key(key)?, self.as_json(value)?];
+        Ok(called(JsonFunction::Member, parts, DataType::Text).expr)
+    }
+
+    /// What an aggregate that makes JSON gathers, and what makes it of that.
+    pub(super) fn json_gathered(
+        &mut self,
+        name: &str,
+        arguments: Option<Vec<Typed>>,
+    ) -> Result<(Option<Vec<Typed>>, Option<JsonFunction>)> {
+        let Some(given) = arguments else { return Ok((None, None)) };
+        let (input, function) = match (name, <[Typed; 2]>::try_from(given)) {
+            ("json_object_agg" | "jsonb_object_agg", Ok([key, value])) => {
+                let member = Typed::new(self.json_member(key, value)?, DataType::Text);
+                (vec![member], JsonFunction::GatherMembers)
+            }
+            ("json_object_agg" | "jsonb_object_agg", Err(given)) => {
+                return Err(not_for(name, &given));
+            }
+            ("json_agg" | "jsonb_agg", Err(mut given)) if given.len() == 1 => {
+                let typed = given.remove(0);
+                let typed = self.resolved(typed)?;
+                let is_row = is_row(&typed.expr);
+                match &typed.data_type {
+                    DataType::Json if !is_row => (vec![typed], JsonFunction::GatherJsons),
+                    DataType::Json | DataType::Array(_) => {
+                        let json = Typed::new(self.as_json(typed)?, DataType::Json);
+                        (vec![json], JsonFunction::GatherLines)
+                    }
+                    DataType::Char(_) | DataType::System(_) => {
+                        let json = Typed::new(self.as_json(typed)?, DataType::Json);
+                        (vec![json], JsonFunction::GatherJsons)
+                    }
+                    of => {
+                        if Zone::matters(of, &DataType::Text) {
+                            self.needs_utc(format_args!("{of} as json"))?;
+                        }
+                        (vec![typed], JsonFunction::Gather)
+                    }
+                }
+            }
+            ("json_agg" | "jsonb_agg", Err(given)) => return Err(not_for(name, &given)),
+            ("json_agg" | "jsonb_agg", Ok(given)) => return Err(not_for(name, &given)),
+            (_, Ok(given)) => return Ok((Some(given.into()), None)),
+            (_, Err(given)) => return Ok((Some(given), None)),
+        };
+        Ok((Some(input), Some(function)))
+    }
+
+    /// An argument of a function, which may be a whole row.
+    pub(super) fn argument(
+        &mut self,
+        scope: &Scope,
+        name: &str,
+        expr: &ast::Expr,
+    ) -> Result<Typed> {
+        if takes_rows(name)
+            && let Some(row) = self.row_as_json(scope, expr)?
+        {
+            return Ok(row);
+        }
+        self.expression(scope, expr)
+    }
+
+    /// A relation's name, or ROW, where a function takes a whole row.
+    pub(super) fn row_as_json(&mut self, scope: &Scope, expr: &ast::Expr) -> Result<Option<Typed>> {
+        let mut parts = Vec::new();
+        match expr {
+            ast::Expr::Nested(inner) => return self.row_as_json(scope, inner),
+            ast::Expr::Identifier(name) => {
+                let name = fold_name(name);
+                let Some(relation) = scope.relation(&name) else { return Ok(None) };
+                if scope.find(&name)?.is_some() {
+                    return Ok(None);
+                }
+                let columns = (relation.offset..).zip(&relation.columns);
+                for (place, column) in columns.filter(|(_, column)| column.is_shown()) {
+                    let value = Typed::new(Expr::Column(place), column.data_type.clone());
+                    parts.push(Expr::Const(Value::text(&column.name)));
+                    parts.push(self.as_json(value)?);
+                }
+            }
+            ast::Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("row") => {
+                let ast::FunctionArguments::List(list) = &call.args else { return Ok(None) };
+                for (place, field) in list.args.iter().enumerate() {
+                    let value = self.expression(scope, super::row_functions::positional(field)?)?;
+                    parts.push(Expr::Const(Value::text(format!("f{}", place + 1))));
+                    parts.push(self.as_json(value)?);
+                }
+            }
+            _ => return Ok(None),
+        }
+        Ok(Some(called(JsonFunction::OfRow, parts, DataType::Json)))
+    }
+
+    /// An operator of JSON; `None`: it is none between these.
+    pub(super) fn json_operator(
+        &mut self,
+        op: &ast::BinaryOperator,
+        left: &Typed,
+        right: &Typed,
+    ) -> Result<Option<Typed>> {
+        use JsonFunction as F;
+        use ast::BinaryOperator as B;
+        use DataType as T;
+        let (l, r) = (&left.data_type, &right.data_type);
+        if !is_json(l) && !is_json(r) {
+            return Ok(None);
+        }
+        let is_text = |t: &T| *t == T::Unknown || t.is_string();
+        let is_place = |t: &T| matches!(t, T::Int2 | T::Int4);
+        let jsonb = |t: &T| matches!(t, T::Jsonb | T::Unknown);
+        let (function, types, result) = match op {
+            B::Arrow | B::LongArrow if is_json(l) && (is_text(r) || is_place(r)) => {
+                let step = if is_place(r) { T::Int4 } else { T::Text };
+                let result = if *op == B::Arrow { l.clone() } else { T::Text };
+                (F::Get, [l.clone(), step], result)
+            }
+            B::HashArrow | B::HashLongArrow if is_json(l) => {
+                let result = if *op == B::HashArrow { l.clone() } else { T::Text };
+                (F::GetPath, [l.clone(), texts()], result)
+            }
+            B::AtArrow if jsonb(l) && jsonb(r) => (F::Contains, [T::Jsonb, T::Jsonb], T::Bool),
+            B::ArrowAt if jsonb(l) && jsonb(r) => {
+                let swapped = [right.clone(), left.clone()];
+                return self.json_call(F::Contains, &[T::Jsonb, T::Jsonb], &swapped, T::Bool);
+            }
+            B::Question if *l == T::Jsonb => (F::HasKey, [T::Jsonb, T::Text], T::Bool),
+            B::QuestionPipe if *l == T::Jsonb => (F::HasAnyKey, [T::Jsonb, texts()], T::Bool),
+            B::QuestionAnd if *l == T::Jsonb => (F::HasAllKeys, [T::Jsonb, texts()], T::Bool),
+            B::StringConcat if jsonb(l) && jsonb(r) => (F::Concat, [T::Jsonb, T::Jsonb], T::Jsonb),
+            B::Minus if *l == T::Jsonb && (is_text(r) || is_place(r)) => {
+                let step = if is_place(r) { T::Int4 } else { T::Text };
+                (F::Delete, [T::Jsonb, step], T::Jsonb)
+            }
+            B::Minus if *l == T::Jsonb && matches!(r, T::Array(_)) => {
+                (F::Delete, [T::Jsonb, texts()], T::Jsonb)
+            }
+            B::HashMinus if *l == T::Jsonb => (F::DeletePath, [T::Jsonb, texts()], T::Jsonb),
+            B::AtQuestion | B::AtAt => {
+                return Err(Error::unsupported(format_args!("operator {op}"))
+                    .with_hint("There is no jsonpath: use -> and @>."));
+            }
+            B::StringConcat => return Ok(None),
+            B::Arrow
+            | B::LongArrow
+            | B::HashArrow
+            | B::HashLongArrow
+            | B::AtArrow
+            | B::ArrowAt
+            | B::Question
+            | B::QuestionPipe
+            | B::QuestionAnd
+            | B::Minus
+            | B::HashMinus => return Err(no_operator(l, op, r)),
+            _ => return Ok(None),
+        };
+        let sides = [left.clone(), right.clone()];
+        match self.json_call(function, &types, &sides, result)? {
+            Some(typed) => Ok(Some(typed)),
+            None => Err(no_operator(l, op, r)),
+        }
+    }
+}
+
+/// What is made of the values that an aggregate has gathered.
+pub(super) fn json_of_gathered(name: &str, function: JsonFunction, gathered: Expr) -> Typed {
+    let json = if name.starts_with("jsonb_") { DataType::Jsonb } else { DataType::Json };
+    called(function, vec![gathered], json)
+}
+
+fn called(function: JsonFunction, arguments: Vec<Expr>, result: DataType) -> Typed {
+    let (function, arguments) = (Function::Json(function), arguments.into());
+    let expr = Expr::Call { function, arguments, result: result.clone() };
+    Typed::new(fold(expr), result)
+}
