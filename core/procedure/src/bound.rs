@@ -194,6 +194,9 @@ impl Bounding<'_> {
                 units = units.and(joined.gone_over());
                 Some(joined)
             }
+            Expr::Binary { left, right, .. } if self.is_jsonb(left) || self.is_jsonb(right) => {
+                return None;
+            }
             Expr::Binary { op, left, right, result } => match op.is_comparison() {
                 // The shorter one's length counts.
                 true => {
@@ -225,6 +228,17 @@ impl Bounding<'_> {
         };
         let bytes = bytes.filter(|bytes| bytes.fixed <= FIXED_BYTES_MAX);
         Some(Found { units, bytes })
+    }
+
+    /// Comparing takes as long as the longer one's text is.
+    fn is_jsonb(&self, expr: &Expr) -> bool {
+        let declared = |column: &ColumnId| self.columns.get(usize::from(*column));
+        match expr {
+            Expr::Column(column) => {
+                declared(column).is_some_and(|column| column.data_type == DataType::Jsonb)
+            }
+            expr => expr.says_jsonb(),
+        }
     }
 
     fn stored(&self, column: ColumnId) -> Option<Bound> {

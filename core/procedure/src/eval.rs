@@ -244,7 +244,9 @@ impl Expr {
     pub fn is_brief(&self) -> bool {
         !self.any(&mut |expr| match expr {
             Expr::Like { .. } | Expr::Array(_) | Expr::AnyEqual { .. } => true,
-            Expr::Binary { op, .. } => *op == BinaryOp::Concat,
+            Expr::Binary { op, left, right, .. } => {
+                *op == BinaryOp::Concat || left.says_jsonb() || right.says_jsonb()
+            }
             Expr::Call { function, .. } => !function.is_brief(),
             Expr::Cast { to, .. } => {
                 matches!(to, DataType::Array(_) | DataType::Json | DataType::Jsonb)
@@ -548,6 +550,10 @@ impl<'a> Sight<'a, '_> {
             | (Value::Float(_), Value::Numeric(number)) => {
                 self.meter.spend(work::of_digits(number))?;
             }
+            // Of both a key is made.
+            (Value::Jsonb(left), Value::Jsonb(right)) => {
+                self.meter.spend_characters(left.as_str().len() + right.as_str().len())?;
+            }
             _ => {}
         }
         if has_insides(left) && has_insides(right) {
@@ -600,6 +606,7 @@ fn cast_value(value: Cow<'_, Value>, to: &DataType, explicit: bool) -> Result<Va
         (Value::Int(_), DataType::Int8)
             | (Value::Text(_), DataType::Text | DataType::Varchar(None))
             | (Value::Numeric(_), DataType::Numeric(None))
+            | (Value::Jsonb(_), DataType::Jsonb)
             | (Value::Null, _)
     ) || matches!((&*value, to), (Value::Int(n), DataType::Int4) if i32::try_from(*n).is_ok());
     match unchanged {

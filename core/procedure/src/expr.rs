@@ -235,6 +235,17 @@ impl Expr {
         }
     }
 
+    /// Whether it says itself that its value is a `jsonb`, of which comparing takes as long as its
+    /// text is. Columns and registers do not.
+    pub(crate) fn says_jsonb(&self) -> bool {
+        match self {
+            Expr::Const(value) => matches!(value, Value::Jsonb(_)),
+            Expr::Cast { to, .. } => *to == DataType::Jsonb,
+            Expr::Call { result, .. } => *result == DataType::Jsonb,
+            _ => false,
+        }
+    }
+
     /// `left = right`.
     pub fn equal(left: Expr, right: Expr) -> Expr {
         Expr::Binary {

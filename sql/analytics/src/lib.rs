@@ -26,6 +26,7 @@ mod exact;
 mod faults;
 mod filters_first;
 mod interrupt;
+mod json;
 mod literals;
 mod lookup;
 mod marks;

@@ -21,6 +21,7 @@ use crate::coerce::coerced;
 use crate::correlated::{check_decorrelated, pullable};
 use crate::faults::{in_sql, raise};
 use crate::filters_first::FiltersFirst;
+use crate::json::check_untouched;
 use crate::literals::read_literals;
 use crate::marks::marked;
 use crate::names::Names;
@@ -56,6 +57,7 @@ pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Resul
         names.view_uses.take();
         logical = plan(&names, query, &types, Place::Outer)?;
     }
+    check_untouched(&logical).map_err(in_sql)?;
     let logical = optimized(&shared.state, logical, request).map_err(in_sql)?;
     check_decorrelated(&logical).map_err(in_sql)?;
     if request.system.is_some() {

@@ -18,7 +18,7 @@ use datafusion::arrow::datatypes::{
 use datafusion::common::ScalarValue;
 use sql::analyst::Row;
 use types::numeric::Numeric;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Jsonb, Result, SqlState, Value};
 
 use crate::faults::in_sql;
 use crate::sql_types::{EPOCH_DAYS, EPOCH_US, scalar_as, us_of};
@@ -85,6 +85,8 @@ pub(crate) enum Cells {
     },
     Text(StringArray),
     TextView(StringViewArray),
+    /// Texts of `jsonb`.
+    Jsonb(StringViewArray),
     Bytes(BinaryArray),
     BytesView(BinaryViewArray),
     Uuid(FixedSizeBinaryArray),
@@ -129,6 +131,9 @@ impl Cells {
                 Cells::Wide { units: array.as_primitive().clone(), scale: scale.unsigned_abs() }
             }
             ArrowType::Utf8 => Cells::Text(array.as_string().clone()),
+            ArrowType::Utf8View if *data_type == DataType::Jsonb => {
+                Cells::Jsonb(array.as_string_view().clone())
+            }
             ArrowType::Utf8View => Cells::TextView(array.as_string_view().clone()),
             ArrowType::LargeUtf8 => {
                 Cells::TextView(converted(array, &ArrowType::Utf8View)?.as_string_view().clone())
@@ -171,7 +176,7 @@ impl Cells {
             Cells::Free(array) => array,
             Cells::Wide { units, .. } => units,
             Cells::Text(array) => array,
-            Cells::TextView(array) => array,
+            Cells::TextView(array) | Cells::Jsonb(array) => array,
             Cells::Bytes(array) => array,
             Cells::BytesView(array) => array,
             Cells::Uuid(array) => array,
@@ -205,6 +210,7 @@ impl Cells {
             }
             Cells::Text(array) => Value::text(array.value(row)),
             Cells::TextView(array) => Value::text(array.value(row)),
+            Cells::Jsonb(array) => Value::Jsonb(Jsonb::stored(array.value(row).into())),
             Cells::Bytes(array) => Value::bytes(array.value(row)),
             Cells::BytesView(array) => Value::bytes(array.value(row)),
             Cells::Uuid(array) => match array.value(row).try_into() {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
-use types::{ColumnId, DataType, TableSchema, Value, numeric};
+use types::{ColumnId, DataType, Jsonb, TableSchema, Value, numeric};
 
 use crate::pool::{Classes, Full, Piece};
 
@@ -35,6 +35,7 @@ enum Kind {
     Date,
     Timestamp,
     Timestamptz,
+    Jsonb,
 }
 
 impl Kind {
@@ -49,13 +50,14 @@ impl Kind {
             DataType::Date => Kind::Date,
             DataType::Timestamp => Kind::Timestamp,
             DataType::Timestamptz => Kind::Timestamptz,
+            DataType::Jsonb => Kind::Jsonb,
             _ => Kind::Text,
         }
     }
 
     fn words(self) -> usize {
         match self {
-            Kind::Numeric | Kind::Text | Kind::Bytes | Kind::Uuid => 2,
+            Kind::Numeric | Kind::Text | Kind::Bytes | Kind::Uuid | Kind::Jsonb => 2,
             _ => 1,
         }
     }
@@ -239,7 +241,8 @@ impl Layout {
             column
         };
         let columns: Box<[Column]> = schema.column_types().enumerate().map(place).collect();
-        let is_long = |c: &&Column| matches!(c.kind, Kind::Text | Kind::Bytes | Kind::Numeric);
+        let is_long =
+            |c: &&Column| matches!(c.kind, Kind::Text | Kind::Bytes | Kind::Numeric | Kind::Jsonb);
         let long = columns.iter().enumerate().filter(|(_, c)| is_long(c));
         let long = long.map(|(id, column)| (id as ColumnId, column.offset)).collect();
         let blanks_max = schema.column_types().map(|of| match of {
@@ -286,7 +289,7 @@ impl Layout {
             [both as u64, (both >> 64) as u64]
         };
         let words = match value {
-            Value::Null | Value::Array(_) | Value::Jsonb(_) => return Ok(Cell { null: true, words: [0; 2] }),
+            Value::Null | Value::Array(_) => return Ok(Cell { null: true, words: [0; 2] }),
             Value::Bool(b) => [u64::from(*b), 0],
             Value::Int(i) | Value::Timestamp(i) | Value::Timestamptz(i) => [*i as u64, 0],
             Value::Float(f) => [f.to_bits(), 0],
@@ -295,6 +298,7 @@ impl Layout {
             Value::Uuid(bytes) => pair(*bytes),
             Value::Text(text) => self.strings.store(text.as_bytes(), worker)?,
             Value::Bytes(bytes) => self.strings.store(bytes, worker)?,
+            Value::Jsonb(json) => self.strings.store(json.as_str().as_bytes(), worker)?,
         };
         debug_assert!(usize::from(column) < self.columns.len());
         Ok(Cell { null: false, words })
@@ -322,6 +326,10 @@ impl Layout {
             Kind::Timestamp => Value::Timestamp(word as i64),
             Kind::Timestamptz => Value::Timestamptz(word as i64),
             Kind::Bytes => self.strings.with_bytes(words, |b| Value::Bytes(Arc::from(b))),
+            Kind::Jsonb => self.strings.with_bytes(words, |bytes| {
+                let text = std::str::from_utf8(bytes).unwrap_or_default();
+                Value::Jsonb(Jsonb::stored(text.into()))
+            }),
         }
     }
 
@@ -364,7 +372,7 @@ impl Layout {
 
     pub fn release_cell(&self, column: ColumnId, cell: Cell) {
         let kind = self.columns[usize::from(column)].kind;
-        if !cell.null && matches!(kind, Kind::Text | Kind::Bytes) {
+        if !cell.null && matches!(kind, Kind::Text | Kind::Bytes | Kind::Jsonb) {
             self.strings.release(cell.words);
         }
     }

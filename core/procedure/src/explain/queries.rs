@@ -204,8 +204,8 @@ impl Namer<'_> {
                 (format!("series {first} to {last} by {step}"), "series")
             }
             (RowFunction::Json(of), _) => {
-                let columns = ["value", "member"].map(str::to_string);
-                let columns = columns[..usize::from(of.width())].to_vec();
+                let columns = ["key", "value"].map(str::to_string);
+                let columns = columns[2 - usize::from(of.width())..].to_vec();
                 return (format!("json parts of {}", texts.join(", ")), columns);
             }
             (RowFunction::Parts, _) => (format!("parts {}", texts.join(", ")), "part"),

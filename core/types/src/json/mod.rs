@@ -118,10 +118,10 @@ impl PartialOrd for Jsonb {
 
 impl Ord for Jsonb {
     fn cmp(&self, other: &Jsonb) -> Ordering {
-        match self.0 == other.0 {
-            true => Ordering::Equal,
-            false => self.key().cmp(&other.key()),
+        if self.0 == other.0 {
+            return Ordering::Equal;
         }
+        self.key().cmp(&other.key())
     }
 }
 

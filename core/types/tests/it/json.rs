@@ -16,7 +16,10 @@ fn the_canonical_form_is_postgresqls() {
         ("[1.10, 1e2, -0, 1E-3, 0.00]", "[1.10, 100, 0, 0.001, 0.00]"),
         ("\"\\u0041\\u00e9\\ud83d\\ude00\\/\\n\\u001f\"", "\"Aé😀/\\n\\u001f\""),
         ("\"\u{7f}\\b\\f\\r\\t\\\\\\\"\"", "\"\u{7f}\\b\\f\\r\\t\\\\\\\"\""),
-        ("{\"é\": 1, \"zz\": 2, \"aaa\": 3, \"\": 4}", "{\"\": 4, \"zz\": 2, \"é\": 1, \"aaa\": 3}"),
+        (
+            "{\"é\": 1, \"zz\": 2, \"aaa\": 3, \"\": 4}",
+            "{\"\": 4, \"zz\": 2, \"é\": 1, \"aaa\": 3}",
+        ),
         ("null", "null"),
         ("\t\n\r true", "true"),
     ] {
@@ -74,19 +77,11 @@ fn what_is_no_json_is_refused_in_postgresqls_words() {
 fn what_no_text_can_say_is_a_json_but_no_jsonb() {
     let invalid = SqlState::INVALID_TEXT_REPRESENTATION;
     for (given, code, detail) in [
-        (
-            "\"\\u0000\"",
-            SqlState::UNTRANSLATABLE_CHARACTER,
-            "\\u0000 cannot be converted to text.",
-        ),
+        ("\"\\u0000\"", SqlState::UNTRANSLATABLE_CHARACTER, "\\u0000 cannot be converted to text."),
         ("\"\\ud800\"", invalid, "Unicode low surrogate must follow a high surrogate."),
         ("\"\\ud800x\"", invalid, "Unicode low surrogate must follow a high surrogate."),
         ("\"\\udc00\"", invalid, "Unicode low surrogate must follow a high surrogate."),
-        (
-            "\"\\ud800\\ud800\"",
-            invalid,
-            "Unicode high surrogate must not follow a high surrogate.",
-        ),
+        ("\"\\ud800\\ud800\"", invalid, "Unicode high surrogate must not follow a high surrogate."),
     ] {
         assert!(Value::read_text(&DataType::Json, given).is_ok());
         let error = Jsonb::read(given).unwrap_err();

@@ -550,17 +550,7 @@ pub fn json(run: &Around, value: &Value, data_type: &DataType) -> Result<String>
 }
 
 fn quoted_json(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            '\r' => quoted.push_str("\\r"),
-            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
+    let mut quoted = String::new();
+    types::json::write::push_string(text, &mut quoted);
     quoted
 }

@@ -6,8 +6,8 @@
 //! placeholder becomes the aggregate's, and any column left over is an error.
 
 use super::state::{Aggregates, Place};
-use procedure::{Expr, JsonFunction};
 use procedure::query::{Aggregate, AggregateFunction, SortKey};
+use procedure::{Expr, JsonFunction};
 use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, SystemType};
@@ -178,7 +178,10 @@ impl Binder<'_> {
         }
         let mut arguments = Vec::with_capacity(list.args.len());
         for argument in &list.args {
-            arguments.push(self.argument(scope, name, positional(argument)?)?);
+            arguments.push(match self.wildcard_as_json(scope, name, argument)? {
+                Some(row) => row,
+                None => self.argument(scope, name, positional(argument)?)?,
+            });
         }
         Ok(Some(arguments))
     }
@@ -231,7 +234,9 @@ impl Binder<'_> {
             (Sum, T::Int2 | T::Int4) => T::Int8,
             (Sum | Avg, T::Int2 | T::Int4 | T::Int8 | T::Numeric(_)) => T::Numeric(None),
             (Sum | Avg, T::Float8) => T::Float8,
-            (Min | Max, T::Bool | T::Uuid | T::Void | T::Json | T::Jsonb) => return Err(not_for_types()),
+            (Min | Max, T::Bool | T::Uuid | T::Void | T::Json | T::Jsonb) => {
+                return Err(not_for_types());
+            }
             (Min | Max, T::Varchar(_) | T::System(SystemType::Name | SystemType::Char)) => T::Text,
             (Min | Max, t) => t.without_modifier(),
             (BoolAnd | BoolOr, T::Bool) => T::Bool,

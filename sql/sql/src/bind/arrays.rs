@@ -58,11 +58,21 @@ impl Binder<'_> {
             };
             return self.field(scope, row, &fold_name(name));
         }
+        let typed = match chain {
+            [ast::AccessExpr::Subscript(_), ..] => Some(self.expression(scope, root)?),
+            _ => None,
+        };
+        if let Some(Typed { expr, data_type: DataType::Jsonb }) = typed {
+            return self.json_subscript(scope, expr, chain);
+        }
         let [ast::AccessExpr::Subscript(ast::Subscript::Index { index })] = chain else {
             return Err(Error::unsupported("this kind of subscript")
                 .with_hint("Arrays have one dimension: write a[i]."));
         };
-        let array = self.expression(scope, root)?;
+        let array = match typed {
+            Some(array) => array,
+            None => self.expression(scope, root)?,
+        };
         if self.system.is_some() && as_array(&array.data_type) != array.data_type {
             let index = self.expression(scope, index)?;
             let index = self.coerce(index, &DataType::Int8, CastContext::Assignment)?;

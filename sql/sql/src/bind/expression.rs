@@ -606,18 +606,29 @@ impl Binder<'_> {
                 return Err(Error::unsupported("a subquery as the argument list"));
             }
         };
-        let bind = |arg: &FunctionArg| match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
-                self.argument(scope, &name, named_by(call, expr))
+        let mut bound = Vec::with_capacity(list.args.len());
+        for argument in &list.args {
+            if let Some(row) = self.wildcard_as_json(scope, &name, argument)? {
+                bound.push(row);
+                continue;
             }
-            FunctionArg::Unnamed(_) => Err(Error::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("{}(*) specified, but it is not an aggregate function", call.name),
-            )),
-            _ => Err(Error::unsupported("named arguments")
-                .with_hint("Give the arguments in their order.")),
-        };
-        list.args.iter().map(bind).collect()
+            bound.push(match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
+                    self.argument(scope, &name, named_by(call, expr))?
+                }
+                FunctionArg::Unnamed(_) => {
+                    return Err(Error::new(
+                        SqlState::WRONG_OBJECT_TYPE,
+                        format!("{}(*) specified, but it is not an aggregate function", call.name),
+                    ));
+                }
+                _ => {
+                    return Err(Error::unsupported("named arguments")
+                        .with_hint("Give the arguments in their order."));
+                }
+            });
+        }
+        Ok(bound)
     }
 }
 

@@ -14,9 +14,7 @@ use super::binder::{Binder, Typed};
 use super::items::{Item, Source};
 use super::placeholders::has_applied;
 use super::plan::{Wishes, conjuncts, plan};
-use super::row_functions::{
-    each_input, gives_rows, json_rows, needs, positional, side_by_side,
-};
+use super::row_functions::{each_input, gives_rows, json_rows, needs, positional, side_by_side};
 use super::scope::{ReadView, Relation, Scope, ScopeColumn};
 use super::shape::projected;
 use super::state::{Applied, Gives, Place};

@@ -12,8 +12,8 @@ use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed};
-use super::placeholders::{FIRST_AGGREGATE, FIRST_GROUPING, is_grouping, is_window};
 use super::operators::comparable;
+use super::placeholders::{FIRST_AGGREGATE, FIRST_GROUPING, is_grouping, is_window};
 use super::row_functions::positional;
 use super::scope::Scope;
 use super::select::{Output, ordinal};

@@ -206,7 +206,9 @@ impl Binder<'_> {
         let lines = match arguments.get(1).map(|pretty| &pretty.expr) {
             None | Some(Expr::Const(Value::Bool(false))) => false,
             Some(Expr::Const(Value::Bool(true))) => true,
-            Some(_) => return Err(Error::unsupported(format_args!("{name}() with a computed flag"))),
+            Some(_) => {
+                return Err(Error::unsupported(format_args!("{name}() with a computed flag")));
+            }
         };
         if !lines {
             return Ok(Some(Typed::new(expr, json)));
@@ -222,9 +224,8 @@ impl Binder<'_> {
     fn build_object(&mut self, name: &str, arguments: &[Typed], json: DataType) -> Result<Typed> {
         let invalid = |what: &str| Error::new(SqlState::INVALID_PARAMETER_VALUE, what);
         if arguments.len() % 2 == 1 {
-            let hint = format!(
-                "The arguments of {name}() must consist of alternating keys and values."
-            );
+            let hint =
+                format!("The arguments of {name}() must consist of alternating keys and values.");
             return Err(invalid("argument list must have even number of elements").with_hint(hint));
         }
         let mut parts = Vec::with_capacity(arguments.len());
@@ -309,6 +310,53 @@ impl Binder<'_> {
         self.expression(scope, expr)
     }
 
+    /// `j['a'][0]`: by a path.
+    pub(super) fn json_subscript(
+        &mut self,
+        scope: &Scope,
+        json: Expr,
+        chain: &[ast::AccessExpr],
+    ) -> Result<Typed> {
+        let mut path = Vec::with_capacity(chain.len());
+        for access in chain {
+            let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
+                let message = "jsonb subscript does not support slices";
+                return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
+            };
+            let index = self.expression(scope, index)?;
+            let is_step = index.data_type.is_integer()
+                || index.data_type.is_string()
+                || index.data_type == DataType::Unknown;
+            if !is_step {
+                let message = format!("subscript type {} is not supported", index.data_type);
+                return Err(Error::new(SqlState::DATATYPE_MISMATCH, message)
+                    .with_hint("jsonb subscript must be coercible to either integer or text."));
+            }
+            path.push(self.coerce(index, &DataType::Text, CastContext::Explicit)?);
+        }
+        let parts = vec![json, fold(Expr::Array(path.into()))];
+        Ok(called(JsonFunction::GetPath, parts, DataType::Jsonb))
+    }
+
+    /// `t.*` where a function takes a whole row.
+    pub(super) fn wildcard_as_json(
+        &mut self,
+        scope: &Scope,
+        name: &str,
+        argument: &ast::FunctionArg,
+    ) -> Result<Option<Typed>> {
+        use ast::{FunctionArg, FunctionArgExpr, ObjectNamePart};
+        let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(relation)) = argument else {
+            return Ok(None);
+        };
+        match relation.0.as_slice() {
+            [ObjectNamePart::Identifier(relation)] if takes_rows(name) => {
+                self.row_as_json(scope, &ast::Expr::Identifier(relation.clone()))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// A relation's name, or ROW, where a function takes a whole row.
     pub(super) fn row_as_json(&mut self, scope: &Scope, expr: &ast::Expr) -> Result<Option<Typed>> {
         let mut parts = Vec::new();
@@ -347,9 +395,9 @@ impl Binder<'_> {
         left: &Typed,
         right: &Typed,
     ) -> Result<Option<Typed>> {
+        use DataType as T;
         use JsonFunction as F;
         use ast::BinaryOperator as B;
-        use DataType as T;
         let (l, r) = (&left.data_type, &right.data_type);
         if !is_json(l) && !is_json(r) {
             return Ok(None);

@@ -155,6 +155,10 @@ impl Binder<'_> {
         let blank_padded = matches!(l, DataType::Char(_)) || matches!(r, DataType::Char(_));
         let left = self.comparand(left, &common, blank_padded)?;
         let right = self.comparand(right, &common, blank_padded)?;
+        let (left, right) = match common {
+            DataType::Jsonb => shown_as_jsonb(left, right),
+            _ => (left, right),
+        };
         let expr = Expr::Binary {
             op,
             left: Box::new(left),
@@ -244,6 +248,20 @@ pub(super) fn compared_in(left: &DataType, right: &DataType) -> Option<DataType>
         (name, text) | (text, name) if is_name(name) && text.is_string() => Some(DataType::Text),
         (left, right) => common_type(left, right),
     }
+}
+
+/// Two of type `jsonb`, of which one says so: how long a comparison takes follows from that. Columns
+/// stay as they are, so that they can be looked up.
+fn shown_as_jsonb(left: Expr, right: Expr) -> (Expr, Expr) {
+    let says = |side: &Expr| !matches!(side, Expr::Column(_) | Expr::Reg(_));
+    let said =
+        |side: Expr| Expr::Cast { input: Box::new(side), to: DataType::Jsonb, explicit: false };
+    match (&left, &right) {
+        (left, right) if says(left) || says(right) => {}
+        (_, Expr::Column(_)) => return (said(left), right),
+        _ => return (left, said(right)),
+    }
+    (left, right)
 }
 
 /// Whether values can be told apart, as DISTINCT and GROUP BY do.

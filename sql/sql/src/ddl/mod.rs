@@ -10,6 +10,7 @@ mod comment;
 pub(crate) mod databases;
 mod defaults;
 mod grants;
+mod keys;
 mod options;
 mod organisations;
 mod owned;

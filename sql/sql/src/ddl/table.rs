@@ -285,7 +285,7 @@ impl Draft {
                     format!("column \"{name}\" appears twice in a key"),
                 ));
             }
-            indexable(self.table.column_type(column))?;
+            super::keys::indexable(self.table.column_type(column))?;
             columns.push(column);
         }
         Ok(columns)
@@ -727,17 +727,4 @@ fn bare_text(mut expr: &ast::Expr) -> String {
         expr = inner;
     }
     expr.to_string()
-}
-
-/// Whether a key can have a column of the type.
-fn indexable(data_type: &DataType) -> Result<()> {
-    if data_type.is_comparable() {
-        return Ok(());
-    }
-    let what = format!(
-        "data type {data_type} has no default operator class for access method \"btree\""
-    );
-    Err(Error::new(SqlState::UNDEFINED_OBJECT, what).with_hint(
-        "You must specify an operator class for the index or define a default operator class for the data type.",
-    ))
 }

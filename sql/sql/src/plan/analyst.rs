@@ -38,6 +38,7 @@ pub fn row_bytes(row: &[Value]) -> usize {
     let long = |value: &Value| match value {
         Value::Text(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),
+        Value::Jsonb(json) => json.as_str().len(),
         _ => 0,
     };
     size_of::<Row>() + size_of_val(row) + row.iter().map(long).sum::<usize>()

@@ -185,6 +185,7 @@ fn least_bytes(value: &Value) -> usize {
     1 + match value {
         Value::Text(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),
+        Value::Jsonb(json) => json.as_str().len(),
         _ => 0,
     }
 }

@@ -13,6 +13,7 @@ mod endorsed;
 mod hostile;
 mod interactive;
 mod joined;
+mod json;
 mod keys;
 mod locks;
 mod migrations;

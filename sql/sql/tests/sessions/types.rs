@@ -83,7 +83,7 @@ fn binary_copies_are_the_same_rows_and_bytes() {
         let mut client = node.session();
         let columns = "(a int8 PRIMARY KEY, b int2, c int4, n numeric(9, 3), f float8, o bool, \
                        t text, v varchar(3), h char(3), y bytea, u uuid, d date, s timestamp, \
-                       z timestamptz DEFAULT '2024-01-01')";
+                       z timestamptz DEFAULT '2024-01-01', j json, k jsonb)";
         for table in ["t", "r"] {
             client.run(&format!("CREATE TABLE {table} {columns}")).await.unwrap();
         }
@@ -91,8 +91,8 @@ fn binary_copies_are_the_same_rows_and_bytes() {
             .run(
                 "INSERT INTO t VALUES (1, -2, 3, -4.5, 0.1, true, 'é', 'abc', 'x', '\\x00ff', \
                  'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '2024-02-29', '1999-12-31 23:59', \
-                 '2024-01-01 00:00+05'), \
-                 (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+                 '2024-01-01 00:00+05', '{ \"b\":1.0}', '{\"bb\":1.0,\"a\":[]}'), \
+                 (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
             )
             .await
             .unwrap();

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use types::arithmetic::check_made_bytes;
+use types::json::Jsonb;
 use types::json::parse::compare_keys;
 use types::json::raw::{Kind, Raw};
 use types::json::write::push_string;
-use types::json::Jsonb;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::{JsonFunction, invalid, place_of, whole};
@@ -301,9 +301,8 @@ impl Edit<'_> {
                     list.key(key.text()).push_str(new.text());
                 }
                 (Change::Insert { .. }, Ordering::Equal) if self.is_last(step) => {
-                    return Err(invalid("cannot replace existing key").with_hint(
-                        "Try using the function jsonb_set to replace key value.",
-                    ));
+                    return Err(invalid("cannot replace existing key")
+                        .with_hint("Try using the function jsonb_set to replace key value."));
                 }
                 (_, Ordering::Equal) => {
                     let out = list.key(key.text());

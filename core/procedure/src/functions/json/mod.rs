@@ -202,9 +202,7 @@ fn made(text: String, result: &DataType) -> Result<Value> {
 fn element(value: &Value, place: i64) -> Option<Raw<'_>> {
     let whole = whole(value);
     match value {
-        Value::Jsonb(_) if whole.kind().is_scalar() => {
-            matches!(place, 0 | -1).then_some(whole)
-        }
+        Value::Jsonb(_) if whole.kind().is_scalar() => matches!(place, 0 | -1).then_some(whole),
         _ => whole.element(place),
     }
 }
