@@ -33,8 +33,8 @@ class Reader:
                 return number
             shift += 7
 
-    def zigzag(self):
-        number = self.varint()
+    def zigzag(self, bits=64):
+        number = self.varint(bits)
         return number >> 1 if number % 2 == 0 else -(number >> 1) - 1
 
     def string(self):

@@ -24,7 +24,7 @@ TYPES = [
     "text", "varchar", "bytea", "uuid", "date", "timestamp", "timestamptz", "void",
 ]
 
-LATER_TYPES = {20: "json", 21: "jsonb"}
+LATER_TYPES = {20: "json", 21: "jsonb", 22: "interval", 23: "time", 24: "timetz"}
 
 # Numerics in place of twice a scale.
 NO_DIGITS = {32768: "Infinity", 32769: "-Infinity", 32770: "NaN"}
@@ -59,7 +59,25 @@ class Reader(canonical.Reader):
             11: lambda: {"timestamptz": self.zigzag()},
             12: lambda: self.list(self.value),
             13: lambda: {"jsonb": self.text()},
+            14: self.interval,
+            15: lambda: {"time": self.time()},
+            16: lambda: {"timetz": [self.time(), self.west()]},
         }[tag]()
+
+    def interval(self):
+        return {"interval": [self.zigzag(bits=32), self.zigzag(bits=32), self.zigzag()]}
+
+    def time(self):
+        us = self.varint()
+        if us > 86_400_000_000:
+            raise ValueError("no time of day")
+        return us
+
+    def west(self):
+        seconds = self.zigzag()
+        if abs(seconds) >= 57_600:
+            raise ValueError("no offset from UTC")
+        return seconds
 
     def row(self):
         return self.list(self.value)

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 
 use types::arithmetic::{ArithmeticOp, check_made_bytes};
 use types::compare::{compare, sort_cmp};
+use types::interval::out_of_range;
 use types::numeric::{self, Numeric, work};
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Interval, Result, SqlState, Value};
 
 use crate::query::{Aggregate, AggregateFunction};
 use crate::run_query::SortRow;
@@ -30,6 +31,8 @@ enum State {
     Int(i128),
     Numeric(Numeric),
     Float(f64),
+    /// Months, days and microseconds, each exact whatever the order.
+    Interval([i128; 3]),
     Value(Value),
     Values(Vec<Value>),
     Text(String),
@@ -171,6 +174,8 @@ impl Accumulator {
             (State::Nothing, Value::Int(i)) => State::Int(i128::from(*i)),
             (State::Nothing, Value::Numeric(d)) => State::Numeric(d.clone()),
             (State::Nothing, Value::Float(x)) => State::Float(*x),
+            (State::Nothing, Value::Interval(span)) => State::Interval(added([0; 3], *span)),
+            (State::Interval(sum), Value::Interval(span)) => State::Interval(added(*sum, *span)),
             (State::Int(sum), Value::Int(i)) => {
                 State::Int(sum.checked_add(i128::from(*i)).ok_or_else(out_of_range)?)
             }
@@ -210,7 +215,7 @@ impl Accumulator {
             State::Numeric(sum) => sum.heap_bytes(),
             State::Text(text) => text.len(),
             State::Bytes(bytes) => bytes.len(),
-            State::Nothing | State::Int(_) | State::Float(_) => 0,
+            State::Nothing | State::Int(_) | State::Float(_) | State::Interval(_) => 0,
         }
     }
 
@@ -225,6 +230,13 @@ impl Accumulator {
             State::Values(values) => Ok(Value::array(values)),
             State::Text(text) => Ok(Value::Text(text.into())),
             State::Bytes(bytes) => Ok(Value::Bytes(bytes.into())),
+            State::Interval(sum) => {
+                let sum = interval(sum)?;
+                match average {
+                    true => sum.divided_by(self.count as f64).map(Value::Interval),
+                    false => Ok(Value::Interval(sum)),
+                }
+            }
             State::Float(sum) if average => Ok(Value::Float(sum / self.count as f64)),
             State::Float(sum) => Ok(Value::Float(sum)),
             State::Numeric(sum) if average => divide(&sum, self.count),
@@ -238,6 +250,23 @@ impl Accumulator {
             },
         }
     }
+}
+
+fn added([months, days, us]: [i128; 3], span: Interval) -> [i128; 3] {
+    [months + i128::from(span.months), days + i128::from(span.days), us + i128::from(span.us)]
+}
+
+/// # Errors
+/// 22008 where a sum does not fit.
+fn interval([months, days, us]: [i128; 3]) -> Result<Interval> {
+    let sum = || {
+        Some(Interval {
+            months: i32::try_from(months).ok()?,
+            days: i32::try_from(days).ok()?,
+            us: i64::try_from(us).ok()?,
+        })
+    };
+    sum().ok_or_else(out_of_range)
 }
 
 fn divide(sum: &Numeric, count: i64) -> Result<Value> {

@@ -14,6 +14,7 @@ mod datetime;
 mod digests;
 pub(crate) mod function;
 pub(crate) mod json;
+mod moments;
 mod strings;
 mod to_char;
 
@@ -79,9 +80,16 @@ pub(crate) fn call(
             (Value::Timestamptz(us), Some(format)) => {
                 made(to_char::to_char(*us, format, true, meter))
             }
+            (Value::Interval(interval), Some(format)) => {
+                made(to_char::of_interval(*interval, format, meter))
+            }
             _ => Ok(Value::Null),
         },
         Extract | DatePart | DateTrunc | MakeDate => datetime::call(function, arguments),
+        MakeTime | MakeInterval | MakeTimestamp | ToTimestamp | Age | JustifyDays
+        | JustifyHours | JustifyInterval | DateBin | AtTimeZone | Overlaps => {
+            moments::call(function, arguments)
+        }
         ArrayLength | ArrayUpper | ArrayLower | Cardinality | ArrayAppend | ArrayPrepend
         | ArrayCat | ArrayPosition | ArrayPositions | ArrayRemove | ArrayReplace
         | ArrayToString | StringToArray => arrays::call(function, arguments, meter),

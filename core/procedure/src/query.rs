@@ -376,8 +376,9 @@ pub enum RowFunction {
     Elements,
     /// `generate_series`: the first integer, the last, the step.
     Integers,
-    /// `generate_series`: the first timestamp and the last, with or without a time zone.
-    Moments(Interval),
+    /// `generate_series`: the first timestamp and the last, with or without a time zone, and an
+    /// interval.
+    Moments,
     /// `string_to_table`: a text, what separates its parts (NULL: each character is one, an empty
     /// text: there is one part), and the part that stands for NULL, which may be NULL.
     Parts,
@@ -385,14 +386,6 @@ pub enum RowFunction {
     Json(JsonRows),
     /// A call that the [surroundings](crate::surroundings) answer, by its number.
     Around { call: u16, width: u16 },
-}
-
-/// A length of time, as far as calendars know one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Interval {
-    pub months: i32,
-    pub days: i32,
-    pub us: i64,
 }
 
 #[derive(Clone, PartialEq, Debug)]

@@ -5,12 +5,11 @@
 
 use std::ops::ControlFlow;
 
-use types::datetime::{DAY_US, add_months, check_timestamp};
-use types::{Error, Result, SqlState, Value};
+use types::{Error, Interval, SqlState, Value, moments};
 
 use crate::functions::json;
 use crate::meter::Meter;
-use crate::query::{Interval, RowFunction};
+use crate::query::RowFunction;
 use crate::run_query::{Flow, Sink};
 
 /// Push the rows of a call.
@@ -33,12 +32,14 @@ pub(crate) fn call(function: RowFunction, inputs: &[Value], meter: &Meter, sink:
         (RowFunction::Integers, [Value::Int(first), Value::Int(last), Value::Int(step)]) => {
             integers(*first, *last, *step, paid)
         }
-        (RowFunction::Moments(step), [Value::Timestamp(first), Value::Timestamp(last)]) => {
-            moments(*first, *last, step, |us| paid(&Value::Timestamp(us)))
-        }
-        (RowFunction::Moments(step), [Value::Timestamptz(first), Value::Timestamptz(last)]) => {
-            moments(*first, *last, step, |us| paid(&Value::Timestamptz(us)))
-        }
+        (
+            RowFunction::Moments,
+            [Value::Timestamp(first), Value::Timestamp(last), Value::Interval(step)],
+        ) => moments(*first, *last, *step, |us| paid(&Value::Timestamp(us))),
+        (
+            RowFunction::Moments,
+            [Value::Timestamptz(first), Value::Timestamptz(last), Value::Interval(step)],
+        ) => moments(*first, *last, *step, |us| paid(&Value::Timestamptz(us))),
         (RowFunction::Parts, [Value::Text(text), separator, null]) => {
             meter.spend_characters(text.len())?;
             parts(text, separator.as_text(), |part| match null.as_text() == Some(part) {
@@ -84,7 +85,7 @@ fn integers(first: i64, last: i64, step: i64, sink: &mut dyn FnMut(&Value) -> Fl
 
 /// Each is the one before and a step, so that months which end a month early stay so.
 fn moments(first: i64, last: i64, step: Interval, mut sink: impl FnMut(i64) -> Flow) -> Flow {
-    let length = step.length_us();
+    let length = step.span_us();
     if length == 0 {
         return Err(no_step().into());
     }
@@ -93,28 +94,9 @@ fn moments(first: i64, last: i64, step: Interval, mut sink: impl FnMut(i64) -> F
         if sink(at)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        at = step.after(at)?;
+        at = moments::moved(at, step)?;
     }
     Ok(ControlFlow::Continue(()))
-}
-
-impl Interval {
-    /// As comparisons count it: a month is 30 days.
-    fn length_us(self) -> i128 {
-        let days = i128::from(self.months) * 30 + i128::from(self.days);
-        days * i128::from(DAY_US) + i128::from(self.us)
-    }
-
-    /// # Errors
-    /// 22008 beyond the calendar.
-    fn after(self, us: i64) -> Result<i64> {
-        let out_of_range =
-            || Error::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range");
-        let in_months = add_months(us, self.months)?;
-        let days = i64::from(self.days).checked_mul(DAY_US).ok_or_else(out_of_range)?;
-        let sum = in_months.checked_add(days).and_then(|sum| sum.checked_add(self.us));
-        check_timestamp(sum.ok_or_else(out_of_range)?)
-    }
 }
 
 fn parts(text: &str, separator: Option<&str>, mut sink: impl FnMut(&str) -> Flow) -> Flow {

@@ -16,6 +16,7 @@
 //!           18 char           length: varint
 //!           19 array          type
 //!           20 json          21 jsonb
+//!           22 interval      23 time          24 timetz
 //! ```
 //!
 //! *Invariant.* The last type is a declared one, so that equal declarations are equal bytes.
@@ -54,6 +55,9 @@ const CHAR: u8 = 18;
 const ARRAY: u8 = 19;
 /// Types whose code is all there is to them, too, with their codes.
 const LATER: [(u8, DataType); 2] = [(20, DataType::Json), (21, DataType::Jsonb)];
+const INTERVAL: u8 = 22;
+const TIME: u8 = 23;
+const TIMETZ: u8 = 24;
 
 const _: () = assert!(PLAIN.len() <= NUMERIC as usize, "a code is a place or a kind");
 
@@ -117,6 +121,10 @@ fn recorded(declared: Option<&DataType>) -> DataType {
     match declared {
         Some(DataType::System(system)) => recorded(Some(&system.storage())),
         Some(DataType::Array(element)) => DataType::Array(Box::new(recorded(Some(&**element)))),
+        // A parameter keeps all fields of its interval, and all digits of its time.
+        Some(of_time @ (DataType::Interval(_) | DataType::Time(_) | DataType::Timetz(_))) => {
+            of_time.without_modifier()
+        }
         Some(plain) => plain.clone(),
         None => DataType::Unknown,
     }
@@ -141,6 +149,9 @@ fn encode_type(data_type: &DataType, out: &mut Vec<u8>) {
             out.push(ARRAY);
             encode_type(element, out);
         }
+        DataType::Interval(_) => out.push(INTERVAL),
+        DataType::Time(_) => out.push(TIME),
+        DataType::Timetz(_) => out.push(TIMETZ),
         plain => {
             let first = PLAIN.iter().position(|t| t == plain).map(|code| code as u8);
             let later = || LATER.iter().find(|(_, t)| t == plain).map(|(code, _)| *code);
@@ -173,6 +184,9 @@ fn decode_scalar(code: u8, input: &mut &[u8]) -> Result<DataType> {
         NUMERIC => DataType::Numeric(Some((digits(input)?, digits(input)?))),
         VARCHAR => DataType::Varchar(Some(length(input)?)),
         CHAR => DataType::Char(length(input)?),
+        INTERVAL => DataType::INTERVAL,
+        TIME => DataType::Time(None),
+        TIMETZ => DataType::Timetz(None),
         plain => {
             let later = || LATER.iter().find(|(code, _)| *code == plain).map(|(_, t)| t);
             let known = PLAIN.get(usize::from(plain)).or_else(later);
@@ -202,6 +216,9 @@ mod tests {
             DataType::Numeric(Some((1000, 500))),
             DataType::Varchar(Some(300)),
             DataType::Char(5),
+            DataType::INTERVAL,
+            DataType::Time(None),
+            DataType::Timetz(None),
             DataType::Array(Box::new(DataType::Varchar(Some(7)))),
         ];
         for data_type in PLAIN.into_iter().skip(1).chain(LATER.map(|(_, t)| t)).chain(modified) {

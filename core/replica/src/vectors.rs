@@ -15,7 +15,9 @@ use procedure::ProgramResult;
 use procedure::access::Range;
 use serde_json::{Value as Json, json};
 use types::numeric::Numeric;
-use types::{DataType, Error, Jsonb, Key, Origin, SqlState, Stamp, TableId, Value};
+use types::{
+    DataType, Error, Interval, Jsonb, Key, Origin, SqlState, Stamp, TableId, Value, ZonedTime,
+};
 
 use crate::parameter_types::ParameterTypes;
 use crate::transaction::outcome::{Fate, imaged};
@@ -50,6 +52,26 @@ fn all_values() -> Vec<Value> {
         Value::Timestamptz(300),
         Value::Array(vec![Value::Int(1), Value::Null].into()),
     ]
+}
+
+/// Intervals and times of day, as parameters that were declared so.
+fn of_time() -> (Body, Json) {
+    let types = [DataType::INTERVAL, DataType::Time(None), DataType::Timetz(None)].map(Some);
+    let arguments = vec![
+        Value::Interval(Interval::new(14, -3, -4_000_000)),
+        Value::Time(86_400_000_000),
+        Value::Timetz(ZonedTime { us: 1, west_s: -19_800 }),
+    ];
+    let body = Body::statement(SQL, ParameterTypes::new(&types), arguments);
+    let means = json!({
+        "statement": SQL,
+        "types": ["interval", "time", "timetz"],
+        "arguments": [
+            { "interval": [14, -3, -4_000_000] }, { "time": 86_400_000_000_i64 },
+            { "timetz": [1, -19_800] },
+        ],
+    });
+    (body, means)
 }
 
 fn interactive() -> (Body, Json) {
@@ -196,6 +218,7 @@ fn requests() -> Vec<(Body, Json)> {
         ),
         endorsed(),
         json_arguments(),
+        of_time(),
     ]
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow_array::types::{
-    ArrowPrimitiveType, Date32Type, Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    ArrowPrimitiveType, Date32Type, Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType,
     TimestampMicrosecondType,
 };
 use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, PrimitiveArray};
@@ -44,10 +44,10 @@ impl ColumnEditor {
             Kind::Bool => Values::Bool(Box::new(RowSet::EMPTY)),
             Kind::Int16 => Values::Int16(vec![0; GROUP_ROWS]),
             Kind::Int32 | Kind::Date => Values::Int32(vec![0; GROUP_ROWS]),
-            Kind::Int64 | Kind::Timestamp { .. } => Values::Int64(vec![0; GROUP_ROWS]),
+            Kind::Int64 | Kind::Time | Kind::Timestamp { .. } => Values::Int64(vec![0; GROUP_ROWS]),
             Kind::Float => Values::Float(vec![0.0; GROUP_ROWS]),
             Kind::Decimal { .. } => Values::Decimal(vec![0; GROUP_ROWS]),
-            Kind::Uuid => Values::Uuid(vec![0; GROUP_ROWS]),
+            Kind::Uuid | Kind::Words => Values::Uuid(vec![0; GROUP_ROWS]),
             Kind::Text | Kind::NumericText | Kind::Bytes => Values::Views(Views::empty(kind)),
         };
         ColumnEditor { kind, valid: RowSet::EMPTY, values }
@@ -68,10 +68,10 @@ impl ColumnEditor {
             }
             Kind::Int16 => Values::Int16(owned(first)),
             Kind::Int32 | Kind::Date => Values::Int32(owned(first)),
-            Kind::Int64 | Kind::Timestamp { .. } => Values::Int64(owned(first)),
+            Kind::Int64 | Kind::Time | Kind::Timestamp { .. } => Values::Int64(owned(first)),
             Kind::Float => Values::Float(owned(first)),
             Kind::Decimal { .. } => Values::Decimal(owned(first)),
-            Kind::Uuid => Values::Uuid(owned(first)),
+            Kind::Uuid | Kind::Words => Values::Uuid(owned(first)),
             Kind::Text | Kind::NumericText | Kind::Bytes => {
                 Values::Views(Views::of(kind, owned(first), buffers.collect()))
             }
@@ -129,6 +129,9 @@ impl ColumnEditor {
             Values::Int32(values) => Arc::new(primitive::<Int32Type>(values, nulls)),
             Values::Int64(values) if self.kind == Kind::Int64 => {
                 Arc::new(primitive::<Int64Type>(values, nulls))
+            }
+            Values::Int64(values) if self.kind == Kind::Time => {
+                Arc::new(primitive::<Time64MicrosecondType>(values, nulls))
             }
             Values::Int64(values) => {
                 let array = primitive::<TimestampMicrosecondType>(values, nulls);

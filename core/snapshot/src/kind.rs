@@ -13,6 +13,8 @@
 //! bytea, uuid           BinaryView, FixedSizeBinary(16)
 //! date                  Date32                                     days since 1970-01-01
 //! timestamp(tz)         Timestamp(Microsecond, none or "UTC")      since 1970-01-01
+//! time                  Time64(Microsecond)
+//! interval, timetz      FixedSizeBinary(16): their words, which no operator of Arrow's knows
 //! ```
 
 use std::sync::Arc;
@@ -51,6 +53,9 @@ pub(crate) enum Kind {
     Timestamp {
         utc: bool,
     },
+    Time,
+    /// An interval or a time with an offset, in two words as storage has them.
+    Words,
 }
 
 impl Kind {
@@ -74,6 +79,8 @@ impl Kind {
             DataType::Date => Kind::Date,
             DataType::Timestamp => Kind::Timestamp { utc: false },
             DataType::Timestamptz => Kind::Timestamp { utc: true },
+            DataType::Time(_) => Kind::Time,
+            DataType::Interval(_) | DataType::Timetz(_) => Kind::Words,
             // No stored column has one of the last four types.
             DataType::Text
             | DataType::Varchar(_)
@@ -97,7 +104,8 @@ impl Kind {
             Kind::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
             Kind::Text | Kind::NumericText => ArrowType::Utf8View,
             Kind::Bytes => ArrowType::BinaryView,
-            Kind::Uuid => ArrowType::FixedSizeBinary(16),
+            Kind::Uuid | Kind::Words => ArrowType::FixedSizeBinary(16),
+            Kind::Time => ArrowType::Time64(TimeUnit::Microsecond),
             Kind::Date => ArrowType::Date32,
             Kind::Timestamp { utc } => {
                 ArrowType::Timestamp(TimeUnit::Microsecond, utc.then(|| Arc::from("UTC")))

@@ -30,7 +30,7 @@ impl Gathered<'_> {
         self.cell.words[0]
     }
 
-    /// Of columns of two words: uuid, and the view of a string.
+    /// Of columns of two words: uuid, interval, timetz, and the view of a string.
     pub fn pair(&self) -> u128 {
         u128::from(self.cell.words[0]) | u128::from(self.cell.words[1]) << 64
     }

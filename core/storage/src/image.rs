@@ -43,7 +43,10 @@ impl Table {
                         }
                     }
                 }
-                DataType::Int8 | DataType::Timestamp | DataType::Timestamptz => {
+                DataType::Int8
+                | DataType::Timestamp
+                | DataType::Timestamptz
+                | DataType::Time(_) => {
                     let field = 8u128 << 64 | u128::from(words[0]);
                     out.extend_from_slice(&field.to_be_bytes()[4..]);
                 }

@@ -9,8 +9,9 @@
 //! N words          null bitmap, bit c of word c / 64 set = column c is NULL; N = ⌈columns / 64⌉
 //! 1 or 2 words     each column in declaration order
 //!
-//! one word     boolean (0, 1), int2/4/8 (sign-extended), float8 (bits), date, timestamp(tz)
-//! two words    uuid, text/varchar/char/bytea/json/jsonb, numeric (a view; see `numeric::put_bytes`)
+//! one word     boolean (0, 1), int2/4/8 (sign-extended), float8 (bits), date, timestamp(tz), time
+//! two words    uuid, interval, timetz, text/varchar/char/bytea/json/jsonb, numeric (a view; see
+//!              `numeric::put_bytes`)
 //! ```
 //!
 //! Records start on a cache line where their size allows it; a NULL column's words are zero, so
@@ -46,7 +47,7 @@ use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
 use types::key::encode_int_key;
-use types::{ColumnId, DataType, Jsonb, Key, TableSchema, Value, numeric};
+use types::{ColumnId, DataType, Interval, Jsonb, Key, TableSchema, Value, ZonedTime, numeric};
 
 use crate::heap::{Heap, View, is_long};
 
@@ -73,6 +74,9 @@ enum Kind {
     Timestamp,
     Timestamptz,
     Jsonb,
+    Interval,
+    Time,
+    Timetz,
 }
 
 impl Kind {
@@ -91,6 +95,9 @@ impl Kind {
             DataType::Date => Kind::Date,
             DataType::Timestamp => Kind::Timestamp,
             DataType::Timestamptz => Kind::Timestamptz,
+            DataType::Interval(_) => Kind::Interval,
+            DataType::Time(_) => Kind::Time,
+            DataType::Timetz(_) => Kind::Timetz,
             // The binder admits no column of these types.
             DataType::Array(_) | DataType::Unknown | DataType::Void | DataType::System(_) => {
                 Kind::Text
@@ -101,6 +108,7 @@ impl Kind {
     fn words(self) -> usize {
         match self {
             Kind::Numeric | Kind::Text | Kind::Bytes | Kind::Uuid | Kind::Jsonb => 2,
+            Kind::Interval | Kind::Timetz => 2,
             _ => 1,
         }
     }
@@ -196,7 +204,11 @@ impl Column {
                 return Cell { null: true, words: [0; 2] };
             }
             Value::Bool(b) => one(u64::from(*b)),
-            Value::Int(i) | Value::Timestamp(i) | Value::Timestamptz(i) => one(*i as u64),
+            Value::Int(i) | Value::Timestamp(i) | Value::Timestamptz(i) | Value::Time(i) => {
+                one(*i as u64)
+            }
+            Value::Interval(interval) => interval.to_words(),
+            Value::Timetz(time) => [time.us as u64, u64::from(time.west_s as u32)],
             Value::Float(f) => one(f.to_bits()),
             Value::Date(days) => one(i64::from(*days) as u64),
             Value::Numeric(d) => numeric::put_bytes(d, |bytes| heap.store(bytes)),
@@ -227,6 +239,9 @@ impl Column {
                 | (Kind::Timestamp, Value::Timestamp(_))
                 | (Kind::Timestamptz, Value::Timestamptz(_))
                 | (Kind::Jsonb, Value::Jsonb(_))
+                | (Kind::Interval, Value::Interval(_))
+                | (Kind::Time, Value::Time(_))
+                | (Kind::Timetz, Value::Timetz(_))
         )
     }
 
@@ -270,6 +285,11 @@ impl Column {
             Kind::Date => Value::Date(word as i32),
             Kind::Timestamp => Value::Timestamp(word as i64),
             Kind::Timestamptz => Value::Timestamptz(word as i64),
+            Kind::Interval => Value::Interval(Interval::from_words(cell.words)),
+            Kind::Time => Value::Time(word as i64),
+            Kind::Timetz => {
+                Value::Timetz(ZonedTime { us: word as i64, west_s: cell.words[1] as i32 })
+            }
             Kind::Text => Value::Text(heap.text(cell.words)),
             Kind::Jsonb => Value::Jsonb(Jsonb::stored(heap.text(cell.words))),
             Kind::Bytes => heap.with_bytes(cell.words, |bytes| Value::Bytes(Arc::from(bytes))),

@@ -14,6 +14,7 @@ use crate::cast::{self, cast, common_type, in_range, out_of_range};
 use crate::datatype::DataType;
 use crate::datetime::check_date;
 use crate::error::{Error, Result, SqlState};
+use crate::moments;
 use crate::numeric::{self, Numeric};
 use crate::value::{Value, canonical_nan};
 
@@ -65,20 +66,13 @@ pub fn no_operator(left: &DataType, op: impl fmt::Display, right: &DataType) -> 
 
 /// The type of `left op right`. Operands of unknown type (NULL, untyped literals) take the other's.
 pub fn result_type(op: ArithmeticOp, left: &DataType, right: &DataType) -> Result<DataType> {
-    use ArithmeticOp::{Add, Mod, Sub};
     use DataType as T;
-    match (left, op, right) {
-        (T::Date, Add | Sub, T::Int2 | T::Int4) => return Ok(T::Date),
-        (T::Int2 | T::Int4, Add, T::Date) => return Ok(T::Date),
-        (T::Date, Sub, T::Date | T::Unknown) | (T::Unknown, Sub, T::Date) => return Ok(T::Int4),
-        (a, Sub, b) if a.is_datetime() && b.is_datetime() => {
-            return Err(Error::unsupported(format_args!("{a} - {b} (type interval)")));
-        }
-        _ => {}
+    if let Some(found) = moments::operator(op, left, right) {
+        return found.map(|operator| operator.result);
     }
     let common = common_type(left, right).map(|t| t.without_modifier());
     match common {
-        Some(t) if t.is_number() && !(op == Mod && t == T::Float8) => Ok(t),
+        Some(t) if t.is_number() && !(op == ArithmeticOp::Mod && t == T::Float8) => Ok(t),
         _ => Err(no_operator(left, op, right)),
     }
 }
@@ -90,7 +84,10 @@ pub fn arithmetic(op: ArithmeticOp, a: &Value, b: &Value, result: &DataType) -> 
         (Value::Int(a), Value::Int(b)) if result.is_integer() => {
             int_arithmetic(op, *a, *b, result).map(Value::Int)
         }
-        (Value::Date(_), _) | (_, Value::Date(_)) => date_arithmetic(op, a, b),
+        (Value::Date(_), Value::Int(_) | Value::Date(_)) | (Value::Int(_), Value::Date(_)) => {
+            date_arithmetic(op, a, b)
+        }
+        (a, b) if is_of_time(a) || is_of_time(b) => moments::arithmetic(op, a, b),
         _ => match result {
             DataType::Numeric(_) => {
                 numeric_arithmetic(op, &*to_numeric(a)?, &*to_numeric(b)?).map(Value::Numeric)
@@ -195,6 +192,18 @@ fn date_arithmetic(op: ArithmeticOp, a: &Value, b: &Value) -> Result<Value> {
     check_date(days.unwrap_or(i64::MAX)).map(Value::Date)
 }
 
+fn is_of_time(value: &Value) -> bool {
+    matches!(
+        value,
+        Value::Date(_)
+            | Value::Timestamp(_)
+            | Value::Timestamptz(_)
+            | Value::Interval(_)
+            | Value::Time(_)
+            | Value::Timetz(_)
+    )
+}
+
 fn to_numeric(value: &Value) -> Result<Cow<'_, Numeric>> {
     match value {
         Value::Int(i) => Ok(Cow::Owned(Numeric::from(*i))),
@@ -227,6 +236,7 @@ pub fn neg(value: &Value, result: &DataType) -> Result<Value> {
             .map(Value::Int),
         Value::Numeric(d) => Ok(Value::Numeric(numeric::neg(d))),
         Value::Float(x) => Ok(Value::Float(canonical_nan(-x))),
+        Value::Interval(interval) => interval.negated().map(Value::Interval),
         _ => Err(not_a_number(value)),
     }
 }

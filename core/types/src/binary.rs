@@ -9,6 +9,8 @@
 //! int2/4/8   2, 4, 8 bytes, big endian           float8     IEEE 754, big endian
 //! bool       1 byte                              uuid       16 bytes
 //! date       4 bytes, days since 2000-01-01      timestamp  8 bytes, microseconds since then
+//! time       8 bytes, microseconds               timetz     and 4 bytes, seconds west
+//! interval   microseconds:8 days:4 months:4
 //! text       the UTF-8 bytes                     bytea      the bytes
 //! numeric    digits:2 weight:2 sign:2 scale:2, then digits × 2, each 0…9999; the first one
 //!            counts 10000^weight
@@ -25,9 +27,11 @@ use compact_str::CompactString;
 
 use crate::arithmetic::check_made_bytes;
 use crate::cast;
+use crate::clock::{ZonedTime, check_time, check_zoned, with_precision};
 use crate::datatype::DataType;
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
+use crate::interval::Interval;
 use crate::numeric::{self, Numeric};
 use crate::system::SystemType;
 use crate::text::{check_text, missing_blanks};
@@ -75,7 +79,15 @@ impl Value {
             (Value::Uuid(uuid), DataType::Uuid) => out.put_slice(uuid),
             (Value::Date(days), DataType::Date) => out.put_i32(*days),
             (Value::Timestamp(us), DataType::Timestamp)
-            | (Value::Timestamptz(us), DataType::Timestamptz) => out.put_i64(*us),
+            | (Value::Timestamptz(us), DataType::Timestamptz)
+            | (Value::Time(us), DataType::Time(_)) => out.put_i64(*us),
+            (Value::Timetz(time), DataType::Timetz(_)) => {
+                out.put_i64(time.us);
+                out.put_i32(time.west_s);
+            }
+            (Value::Interval(interval), DataType::Interval(_)) => {
+                out.put_slice(&interval.to_bytes());
+            }
             (Value::Array(elements), DataType::Array(element)) => {
                 write_array(elements, element, 1, out)?;
             }
@@ -121,6 +133,20 @@ impl Value {
                 }
                 None => return Err(malformed(data_type)),
             },
+            DataType::Interval(fields) => {
+                Value::Interval(fields.apply(Interval::from_bytes(fixed(bytes, data_type)?)))
+            }
+            DataType::Time(precision) => {
+                let us = check_time(i64::from_be_bytes(fixed(bytes, data_type)?))?;
+                Value::Time(with_precision(us, *precision))
+            }
+            DataType::Timetz(precision) => {
+                let bytes: [u8; 12] = fixed(bytes, data_type)?;
+                let number = bytes.iter().fold(0u128, |sum, byte| sum << 8 | u128::from(*byte));
+                let time = check_zoned((number >> 32) as i64, number as i32)?;
+                let us = with_precision(time.us, *precision);
+                Value::Timetz(ZonedTime { us, ..time })
+            }
             DataType::Array(element) => Value::from(read_array(element, bytes)?),
             DataType::Void => Value::Null,
             DataType::System(system) => read_system(*system, bytes, data_type)?,

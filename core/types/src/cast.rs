@@ -9,9 +9,11 @@
 
 use compact_str::CompactString;
 
+use crate::clock::{self, ZonedTime};
 use crate::datatype::DataType;
-use crate::datetime::{check_date, check_timestamp, date_to_timestamp_us, timestamp_to_date};
+use crate::datetime::{DAY_US, check_date, check_timestamp, date_to_timestamp_us, timestamp_to_date};
 use crate::error::{Error, Result, SqlState};
+use crate::interval::{Fields, Interval};
 use crate::json::raw::Kind;
 use crate::json::{self, Jsonb};
 use crate::numeric::{self, Numeric};
@@ -60,6 +62,10 @@ pub fn cast_context(from: &DataType, to: &DataType) -> Option<CastContext> {
         (T::Bool, T::Int4) | (T::Int4, T::Bool) => Some(Explicit),
         (T::Date, T::Timestamp | T::Timestamptz) | (T::Timestamp, T::Timestamptz) => Some(Implicit),
         (T::Timestamptz, T::Timestamp | T::Date) | (T::Timestamp, T::Date) => Some(Assignment),
+        (T::Time(_), T::Interval(_) | T::Timetz(_)) => Some(Implicit),
+        (T::Interval(_) | T::Timetz(_), T::Time(_)) => Some(Assignment),
+        (T::Timestamp | T::Timestamptz, T::Time(_)) => Some(Assignment),
+        (T::Timestamptz, T::Timetz(_)) => Some(Assignment),
         _ => None,
     }
 }
@@ -113,7 +119,10 @@ pub fn assign_to(value: Value, data_type: &DataType) -> Result<Value> {
         | (Value::Date(_), DataType::Date)
         | (Value::Timestamp(_), DataType::Timestamp)
         | (Value::Timestamptz(_), DataType::Timestamptz)
-        | (Value::Jsonb(_), DataType::Jsonb) => true,
+        | (Value::Jsonb(_), DataType::Jsonb)
+        | (Value::Time(_), DataType::Time(None))
+        | (Value::Timetz(_), DataType::Timetz(None)) => true,
+        (Value::Interval(_), DataType::Interval(fields)) => *fields == Fields::ALL,
         _ => false,
     };
     if fits { Ok(value) } else { cast(&value, data_type, false) }
@@ -144,6 +153,13 @@ fn cast_scalar(value: &Value, target: &DataType) -> Result<Value> {
         (Value::Date(days), DataType::Timestamptz) => {
             Value::Timestamptz(check_timestamp(date_to_timestamp_us(*days))?)
         }
+        (
+            Value::Interval(_) | Value::Time(_) | Value::Timetz(_),
+            DataType::Interval(_) | DataType::Time(_) | DataType::Timetz(_),
+        )
+        | (Value::Timestamp(_) | Value::Timestamptz(_), DataType::Time(_) | DataType::Timetz(_)) => {
+            return cast_time(value, target);
+        }
         (Value::Bytes(_), DataType::Bytea) | (Value::Uuid(_), DataType::Uuid) => value.clone(),
         _ => return Err(cannot_cast(value, target)),
     };
@@ -173,6 +189,34 @@ fn cast_json(json: &Jsonb, target: &DataType) -> Result<Value> {
             Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
         }
     }
+}
+
+/// Times of day and intervals; where there is no offset it is none from UTC.
+fn cast_time(value: &Value, target: &DataType) -> Result<Value> {
+    let of_day = match value {
+        Value::Interval(interval) => match target {
+            DataType::Interval(fields) => return Ok(Value::Interval(fields.apply(*interval))),
+            _ => clock::of_interval(*interval),
+        },
+        Value::Time(us) => *us,
+        Value::Timetz(time) => time.us,
+        Value::Timestamp(us) | Value::Timestamptz(us) => us.rem_euclid(DAY_US),
+        _ => return Err(cannot_cast(value, target)),
+    };
+    let west_s = match value {
+        Value::Timetz(time) => time.west_s,
+        _ => 0,
+    };
+    Ok(match target {
+        DataType::Time(digits) => Value::Time(clock::with_precision(of_day, *digits)),
+        DataType::Timetz(digits) => {
+            Value::Timetz(ZonedTime { us: clock::with_precision(of_day, *digits), west_s })
+        }
+        DataType::Interval(fields) => {
+            Value::Interval(fields.apply(Interval::new(0, 0, of_day)))
+        }
+        _ => return Err(cannot_cast(value, target)),
+    })
 }
 
 fn cast_array(value: &Value, element_type: &DataType, explicit: bool) -> Result<Value> {
@@ -341,7 +385,8 @@ pub fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         let both_varchar = a == b;
         return Some(if both_varchar { a } else { T::Text });
     }
-    let same_category = (a.is_number() && b.is_number()) || (a.is_datetime() && b.is_datetime());
+    let is_clock = |t: &DataType| matches!(t, T::Time(_) | T::Timetz(_));
+    let same_category = (is_clock(&a) && is_clock(&b)) || (a.is_number() && b.is_number()) || (a.is_datetime() && b.is_datetime());
     if !same_category {
         return None;
     }

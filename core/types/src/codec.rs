@@ -15,6 +15,10 @@
 //!                 Infinity, -Infinity, NaN
 //!  6 text         length: varint, UTF-8     13 jsonb        length: varint, UTF-8 in the one
 //!                                                           form of `json`
+//! 14 interval     months, days, micro-
+//!                 seconds: zigzag varints
+//! 15 time         microseconds: varint      16 timetz       microseconds: varint,
+//!                                                           seconds west: zigzag varint
 //! ```
 //!
 //! A varint is LEB128: seven bits a byte, the lowest first, the high bit set on all but the last.
@@ -26,8 +30,10 @@
 
 use bytes::BufMut;
 
+use crate::clock::{check_time, check_zoned};
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
+use crate::interval::Interval;
 use crate::json::Jsonb;
 use crate::numeric::{Numeric, SCALE_MAX, from_sevens};
 use crate::value::{Value, canonical_nan};
@@ -50,6 +56,9 @@ mod tag {
     pub const TIMESTAMPTZ: u8 = 11;
     pub const ARRAY: u8 = 12;
     pub const JSONB: u8 = 13;
+    pub const INTERVAL: u8 = 14;
+    pub const TIME: u8 = 15;
+    pub const TIMETZ: u8 = 16;
 }
 
 fn corrupt(what: &str) -> Error {
@@ -191,6 +200,21 @@ pub fn encode_value(value: &Value, out: &mut impl BufMut) {
             out.put_u8(tag::JSONB);
             encode_str(json.as_str(), out);
         }
+        Value::Interval(interval) => {
+            out.put_u8(tag::INTERVAL);
+            encode_i64(interval.months.into(), out);
+            encode_i64(interval.days.into(), out);
+            encode_i64(interval.us, out);
+        }
+        Value::Time(us) => {
+            out.put_u8(tag::TIME);
+            encode_u64(*us as u64, out);
+        }
+        Value::Timetz(time) => {
+            out.put_u8(tag::TIMETZ);
+            encode_u64(time.us as u64, out);
+            encode_i64(time.west_s.into(), out);
+        }
         Value::Array(elements) => {
             out.put_u8(tag::ARRAY);
             encode_u64(elements.len() as u64, out);
@@ -233,8 +257,26 @@ fn decode_nested(input: &mut &[u8], depth: u32) -> Result<Value> {
             let json = Jsonb::read_canonical(decode_str(input)?);
             Value::Jsonb(json.ok_or_else(|| corrupt("a jsonb of another form"))?)
         }
+        tag::INTERVAL => Value::Interval(Interval {
+            months: decode_i32(input)?,
+            days: decode_i32(input)?,
+            us: decode_i64(input)?,
+        }),
+        tag::TIME => Value::Time(decode_time(input)?),
+        tag::TIMETZ => {
+            let us = decode_time(input)?;
+            Value::Timetz(check_zoned(us, decode_i32(input)?)?)
+        }
         _ => return Err(corrupt("an unknown tag")),
     })
+}
+
+fn decode_i32(input: &mut &[u8]) -> Result<i32> {
+    i32::try_from(decode_i64(input)?).map_err(|_| corrupt("a number beyond 32 bits"))
+}
+
+fn decode_time(input: &mut &[u8]) -> Result<i64> {
+    check_time(i64::try_from(decode_u64(input)?).unwrap_or(-1))
 }
 
 /// Above all scales and signs.

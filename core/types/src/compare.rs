@@ -3,7 +3,7 @@
 //! Numbers compare across types as PostgreSQL's do: two integers or numerics exactly, anything
 //! with a float as floats. Text compares by bytes (collation "C"). `char(n)` values are kept
 //! without trailing blanks, so their byte order is PostgreSQL's. Dates and timestamps compare as
-//! timestamps, in UTC.
+//! timestamps, in UTC; intervals by months of 30 days of 24 hours.
 
 use std::cmp::Ordering;
 
@@ -24,6 +24,9 @@ pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
         (Value::Uuid(a), Value::Uuid(b)) => a.cmp(b),
         (Value::Date(a), Value::Date(b)) => a.cmp(b),
         (Value::Jsonb(a), Value::Jsonb(b)) => a.cmp(b),
+        (Value::Interval(a), Value::Interval(b)) => a.cmp(b),
+        (Value::Time(a), Value::Time(b)) => a.cmp(b),
+        (Value::Timetz(a), Value::Timetz(b)) => a.compare(*b),
         (Value::Array(a), Value::Array(b)) => compare_arrays(a, b)?,
         (Value::Int(a), Value::Numeric(b)) => Numeric::from(*a).cmp(b),
         (Value::Numeric(a), Value::Int(b)) => a.cmp(&Numeric::from(*b)),
@@ -99,6 +102,9 @@ fn family(value: &Value) -> u8 {
         Value::Date(_) | Value::Timestamp(_) | Value::Timestamptz(_) => 6,
         Value::Array(_) => 7,
         Value::Jsonb(_) => 8,
+        Value::Interval(_) => 9,
+        Value::Time(_) => 10,
+        Value::Timetz(_) => 11,
     }
 }
 

@@ -5,11 +5,13 @@
 //! way, since that is what error messages, `pg_typeof` and `\d` show.
 //!
 //! Departures: no `real`, no `interval`, no `time`; no scale of a `numeric` is negative;
+//! Departures: no `real`, no `json`; no scale of a `numeric` is negative;
 //! `char` always has a length.
 
 use std::fmt;
 
 use crate::error::{Error, Result, SqlState};
+use crate::interval::{Fields, PRECISION_MAX};
 use crate::system::SystemType;
 use crate::unicode::is_space;
 
@@ -42,6 +44,12 @@ pub enum DataType {
     Json,
     /// JSON in its [canonical form](crate::json).
     Jsonb,
+    /// Which of its fields it keeps: all, where nothing is declared.
+    Interval(Fields),
+    /// `time` or `time(p)`: digits of a second.
+    Time(Option<u8>),
+    /// `time with time zone`.
+    Timetz(Option<u8>),
     /// One-dimensional; in parameters and variables only, not in stored columns.
     Array(Box<DataType>),
     /// The type of a bare NULL or of a parameter that has no type yet.
@@ -53,6 +61,9 @@ pub enum DataType {
 }
 
 impl DataType {
+    /// `interval`, with all fields.
+    pub const INTERVAL: DataType = DataType::Interval(Fields::ALL);
+
     /// PostgreSQL's spelling with modifiers, as `format_type` gives it.
     pub fn name(&self) -> String {
         self.to_string()
@@ -77,6 +88,9 @@ impl DataType {
             DataType::Timestamptz => "timestamp with time zone",
             DataType::Json => "json",
             DataType::Jsonb => "jsonb",
+            DataType::Interval(_) => "interval",
+            DataType::Time(_) => "time without time zone",
+            DataType::Timetz(_) => "time with time zone",
             DataType::Array(_) => "array",
             DataType::Unknown => "unknown",
             DataType::Void => "void",
@@ -98,8 +112,11 @@ impl DataType {
             DataType::Char(_) => 1042,
             DataType::Varchar(_) => 1043,
             DataType::Date => 1082,
+            DataType::Time(_) => 1083,
             DataType::Timestamp => 1114,
             DataType::Timestamptz => 1184,
+            DataType::Interval(_) => 1186,
+            DataType::Timetz(_) => 1266,
             DataType::Numeric(_) => 1700,
             DataType::Void => 2278,
             DataType::Uuid => 2950,
@@ -124,7 +141,10 @@ impl DataType {
             DataType::Float8 => 1022,
             DataType::Timestamp => 1115,
             DataType::Date => 1182,
+            DataType::Time(_) => 1183,
             DataType::Timestamptz => 1185,
+            DataType::Interval(_) => 1187,
+            DataType::Timetz(_) => 1270,
             DataType::Numeric(_) => 1231,
             DataType::Uuid => 2951,
             DataType::Jsonb => 3807,
@@ -139,8 +159,10 @@ impl DataType {
         if let Some(scalar) = Self::scalar_from_oid(oid) {
             return Some(scalar);
         }
-        let elements =
-            [16, 17, 20, 21, 23, 25, 114, 701, 1042, 1043, 1082, 1114, 1184, 1700, 2950, 3802];
+        let elements = [
+            16, 17, 20, 21, 23, 25, 114, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950,
+            3802,
+        ];
         match oid {
             1002 => Some(DataType::Array(Box::new(DataType::System(SystemType::Char)))),
             1003 => Some(DataType::Array(Box::new(DataType::System(SystemType::Name)))),
@@ -167,8 +189,11 @@ impl DataType {
             701 => DataType::Float8,
             1043 => DataType::Varchar(None),
             1082 => DataType::Date,
+            1083 => DataType::Time(None),
             1114 => DataType::Timestamp,
             1184 => DataType::Timestamptz,
+            1186 => DataType::INTERVAL,
+            1266 => DataType::Timetz(None),
             1700 => DataType::Numeric(None),
             2278 => DataType::Void,
             2950 => DataType::Uuid,
@@ -187,7 +212,9 @@ impl DataType {
             DataType::Int2 => 2,
             DataType::Int4 | DataType::Date | DataType::Void => 4,
             DataType::Int8 | DataType::Float8 | DataType::Timestamp | DataType::Timestamptz => 8,
-            DataType::Uuid => 16,
+            DataType::Time(_) => 8,
+            DataType::Timetz(_) => 12,
+            DataType::Uuid | DataType::Interval(_) => 16,
             DataType::Unknown => -2,
             DataType::System(system) => system.type_len(),
             DataType::Numeric(_)
@@ -212,9 +239,23 @@ impl DataType {
             DataType::Varchar(Some(n)) | DataType::Char(n) => {
                 i32::try_from(*n).unwrap_or(i32::MAX - HEADER) + HEADER
             }
+            DataType::Time(Some(digits)) | DataType::Timetz(Some(digits)) => i32::from(*digits),
+            DataType::Interval(fields) => fields.typmod(),
             DataType::Array(element) => element.typmod(),
             _ => -1,
         }
+    }
+
+    /// A time's or an interval's type with the modifier that `pg_attribute.atttypmod` says; `None`
+    /// for other types.
+    pub fn with_time_typmod(&self, typmod: i32) -> Option<DataType> {
+        let digits = u8::try_from(typmod).ok().filter(|digits| *digits <= PRECISION_MAX);
+        Some(match self {
+            DataType::Interval(_) => DataType::Interval(Fields::of_typmod(typmod)),
+            DataType::Time(_) => DataType::Time(digits),
+            DataType::Timetz(_) => DataType::Timetz(digits),
+            _ => return None,
+        })
     }
 
     /// Whether a column can have it.
@@ -261,6 +302,9 @@ impl DataType {
         match self {
             DataType::Numeric(_) => DataType::Numeric(None),
             DataType::Varchar(_) => DataType::Varchar(None),
+            DataType::Interval(_) => DataType::INTERVAL,
+            DataType::Time(_) => DataType::Time(None),
+            DataType::Timetz(_) => DataType::Timetz(None),
             DataType::Array(element) => DataType::Array(Box::new(element.without_modifier())),
             other => other.clone(),
         }
@@ -287,6 +331,9 @@ impl DataType {
             return Ok(DataType::Array(Box::new(element)));
         }
         let (name, modifiers) = split_modifiers(&lower)?;
+        if let Some(fields) = name.strip_prefix("interval") {
+            return interval(fields, &modifiers);
+        }
         let data_type = DataType::from_name_and_modifiers(&name, &modifiers)?;
         data_type.ok_or_else(|| {
             if KNOWN_BUT_ABSENT.contains(&name.as_str()) {
@@ -321,6 +368,12 @@ impl DataType {
                 microseconds_only(name, modifiers)?;
                 return Ok(Some(DataType::Timestamptz));
             }
+            "time" | "time without time zone" => {
+                return precision(name, modifiers).map(|digits| Some(DataType::Time(digits)));
+            }
+            "timetz" | "time with time zone" => {
+                return precision(name, modifiers).map(|digits| Some(DataType::Timetz(digits)));
+            }
             "bool" | "boolean" => DataType::Bool,
             "int2" | "smallint" => DataType::Int2,
             "int4" | "int" | "integer" => DataType::Int4,
@@ -352,6 +405,9 @@ impl fmt::Display for DataType {
             DataType::Numeric(Some((p, s))) => write!(f, "numeric({p},{s})"),
             DataType::Varchar(Some(n)) => write!(f, "character varying({n})"),
             DataType::Char(n) => write!(f, "character({n})"),
+            DataType::Interval(fields) => write!(f, "interval{fields}"),
+            DataType::Time(Some(digits)) => write!(f, "time({digits}) without time zone"),
+            DataType::Timetz(Some(digits)) => write!(f, "time({digits}) with time zone"),
             DataType::Array(element) => write!(f, "{element}[]"),
             other => f.write_str(other.base_name()),
         }
@@ -362,9 +418,6 @@ impl fmt::Display for DataType {
 const KNOWN_BUT_ABSENT: &[&str] = &[
     "real",
     "float4",
-    "interval",
-    "time",
-    "timetz",
     "xml",
     "money",
     "inet",
@@ -468,6 +521,34 @@ fn float(modifiers: &[u32]) -> Result<DataType> {
     }
 }
 
+/// `interval`, the fields that are named behind it, and digits of a second.
+fn interval(fields: &str, modifiers: &[u32]) -> Result<DataType> {
+    match *modifiers {
+        _ if !fields.is_empty() && !fields.starts_with(' ') => {
+            let what = format!("type \"interval{fields}\" does not exist");
+            Err(Error::new(SqlState::UNDEFINED_OBJECT, what))
+        }
+        [] => Fields::of(fields.trim_start(), None).map(DataType::Interval),
+        [digits] => Fields::of(fields.trim_start(), Some(digits)).map(DataType::Interval),
+        _ => {
+            let what = "invalid INTERVAL type modifier";
+            Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what))
+        }
+    }
+}
+
+/// Digits of a second. PostgreSQL warns of more than six, and keeps six.
+fn precision(name: &str, modifiers: &[u32]) -> Result<Option<u8>> {
+    match *modifiers {
+        [] => Ok(None),
+        [digits] => Ok(Some(digits.min(PRECISION_MAX.into()) as u8)),
+        _ => {
+            let what = format!("invalid type modifier of type {name}");
+            Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what))
+        }
+    }
+}
+
 fn microseconds_only(name: &str, modifiers: &[u32]) -> Result<()> {
     match modifiers {
         [] | [6] => Ok(()),
@@ -501,7 +582,15 @@ mod tests {
             DataType::Timestamptz,
             DataType::Json,
             DataType::Jsonb,
+            DataType::INTERVAL,
+            DataType::Interval(Fields::of("day to second", Some(3)).unwrap()),
+            DataType::Interval(Fields::of("year", None).unwrap()),
+            DataType::Time(None),
+            DataType::Time(Some(3)),
+            DataType::Timetz(None),
+            DataType::Timetz(Some(0)),
             DataType::Array(Box::new(DataType::Varchar(Some(5)))),
+            DataType::Array(Box::new(DataType::INTERVAL)),
         ] {
             assert_eq!(DataType::from_sql_name(&data_type.name()).unwrap(), data_type);
             if data_type.typmod() == -1 {

@@ -16,6 +16,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::unicode::is_space;
 
 pub const DAY_US: i64 = 86_400_000_000;
+const HOUR_US: i64 = DAY_US / 24;
 /// -4713-11-24 (4714-11-24 BC), Julian day 0.
 pub const DATE_MIN: i32 = -2_451_545;
 /// 262142-12-31, the calendar library's last day.
@@ -91,6 +92,14 @@ pub fn write_timestamptz(us: i64, out: &mut impl BufMut) {
 /// As clocks show it that are so many seconds ahead of UTC.
 pub(crate) fn write_timestamptz_ahead(us: i64, ahead_s: i64, out: &mut impl BufMut) {
     let before_christ = write_moment(us.saturating_add(ahead_s * 1_000_000), out);
+    write_offset(ahead_s, out);
+    if before_christ {
+        out.put_slice(b" BC");
+    }
+}
+
+/// By how many seconds clocks are ahead of UTC.
+pub(crate) fn write_offset(ahead_s: i64, out: &mut impl BufMut) {
     out.put_u8(if ahead_s < 0 { b'-' } else { b'+' });
     let seconds = ahead_s.unsigned_abs() as u32;
     write_two_digits(seconds / 3600, out);
@@ -100,16 +109,18 @@ pub(crate) fn write_timestamptz_ahead(us: i64, ahead_s: i64, out: &mut impl BufM
         out.put_u8(b':');
         write_two_digits(*part, out);
     }
-    if before_christ {
-        out.put_slice(b" BC");
-    }
 }
 
 fn write_moment(us: i64, out: &mut impl BufMut) -> bool {
     let before_christ = write_day(timestamp_to_date(us), out);
-    let of_day = us.rem_euclid(DAY_US);
-    let (seconds, fraction_us) = (of_day / 1_000_000, (of_day % 1_000_000) as u32);
     out.put_u8(b' ');
+    write_of_day(us.rem_euclid(DAY_US), out);
+    before_christ
+}
+
+/// Microseconds since midnight.
+pub(crate) fn write_of_day(us: i64, out: &mut impl BufMut) {
+    let (seconds, fraction_us) = (us / 1_000_000, (us % 1_000_000) as u32);
     write_two_digits((seconds / 3600) as u32, out);
     out.put_u8(b':');
     write_two_digits((seconds / 60 % 60) as u32, out);
@@ -125,7 +136,6 @@ fn write_moment(us: i64, out: &mut impl BufMut) -> bool {
         let kept = digits.iter().rposition(|b| *b != b'0').unwrap_or(0);
         out.put_slice(&digits[..=kept]);
     }
-    before_christ
 }
 
 /// Writes year, month and day; says whether the year is one before Christ.
@@ -211,7 +221,19 @@ impl Moment {
             }
             _ => {}
         }
-        Reader(trimmed.as_bytes()).moment().map_err(|refusal| match refusal {
+        let read = Reader(trimmed.as_bytes()).moment();
+        read.map_err(|refusal| refusal.of(text, data_type))
+    }
+}
+
+impl Refusal {
+    fn of(self, text: &str, data_type: &DataType) -> Error {
+        // PostgreSQL's input functions call it so.
+        let data_type = match data_type {
+            DataType::Time(_) => "time".to_owned(),
+            data_type => data_type.to_string(),
+        };
+        match self {
             Refusal::Syntax => Error::new(
                 SqlState::INVALID_DATETIME_FORMAT,
                 format!("invalid input syntax for type {data_type}: \"{text}\""),
@@ -224,8 +246,19 @@ impl Moment {
                 SqlState::INVALID_TIME_ZONE_DISPLACEMENT_VALUE,
                 format!("time zone displacement out of range: \"{text}\""),
             ),
-        })
+        }
     }
+}
+
+/// A time of day in small letters, which is a part of `text`: microseconds, and seconds ahead of
+/// UTC where it says.
+pub(crate) fn read_of_day(
+    of_day: &str,
+    text: &str,
+    data_type: &DataType,
+) -> Result<(i64, Option<i64>)> {
+    let read = Reader(of_day.as_bytes()).clock();
+    read.map_err(|refusal| refusal.of(text, data_type))
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -288,6 +321,44 @@ impl Reader<'_> {
         Ok((year, month, day))
     }
 
+    /// A time of day alone: with colons, or as four or six digits.
+    fn clock(&mut self) -> Result<(i64, Option<i64>), Refusal> {
+        self.word(b"t");
+        let digits = self.0.iter().take_while(|b| b.is_ascii_digit()).count();
+        let mut us = match (digits, self.0.get(digits)) {
+            (1 | 2, Some(b':')) => self.time_of_day()?,
+            (4, _) => {
+                let (number, _) = self.number(4)?;
+                of_day_us(number / 100, number % 100, (0, 0))?
+            }
+            (6, _) => {
+                let (number, _) = self.number(6)?;
+                let mut fraction_us = 0;
+                if self.0.first() == Some(&b'.') {
+                    self.skip(1);
+                    fraction_us = self.fraction_us();
+                }
+                of_day_us(number / 10_000, number / 100 % 100, (number % 100, fraction_us))?
+            }
+            _ => return Err(Refusal::Syntax),
+        };
+        self.skip_blanks();
+        let half = [self.word(b"am"), self.word(b"pm")];
+        if half.contains(&true) {
+            let (hour, noon) = (us / HOUR_US, 12 * HOUR_US);
+            match half {
+                _ if hour > 12 => return Err(Refusal::FieldRange),
+                [true, _] if hour == 12 => us -= noon,
+                [_, true] if hour < 12 => us += noon,
+                _ => {}
+            }
+            self.skip_blanks();
+        }
+        let offset_s = self.offset()?;
+        self.skip_blanks();
+        if self.0.is_empty() { Ok((us, offset_s)) } else { Err(Refusal::Syntax) }
+    }
+
     /// `hh:mm[:ss[.ffffff]]` in microseconds.
     fn time_of_day(&mut self) -> Result<i64, Refusal> {
         let (hour, _) = self.number(2)?;
@@ -302,13 +373,7 @@ impl Reader<'_> {
                 fraction_us = self.fraction_us();
             }
         }
-        let of_day_us = (i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second))
-            * 1_000_000
-            + fraction_us;
-        if hour > 24 || minute > 59 || second > 60 || (hour == 24 && of_day_us > DAY_US) {
-            return Err(Refusal::FieldRange);
-        }
-        Ok(of_day_us)
+        of_day_us(hour, minute, (second, fraction_us))
     }
 
     /// The digits of a fraction of a second; those beyond microseconds round.
@@ -391,6 +456,15 @@ impl Reader<'_> {
             self.skip(1);
         }
     }
+}
+
+fn of_day_us(hour: u32, minute: u32, (second, us): (u32, i64)) -> Result<i64, Refusal> {
+    let seconds = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
+    let of_day_us = seconds * 1_000_000 + us;
+    if hour > 24 || minute > 59 || second > 60 || (hour == 24 && of_day_us > DAY_US) {
+        return Err(Refusal::FieldRange);
+    }
+    Ok(of_day_us)
 }
 
 fn digit(b: &u8) -> i64 {

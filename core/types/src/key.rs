@@ -12,7 +12,11 @@
 //! numeric           see below; equal values (1.0, 1.00) have equal keys
 //! text, bytea       bytes with 0x00 as 00 FF, then 00 00; so a prefix is below what it starts
 //! uuid              16 bytes
-//! date, timestamp   as integers: days, or microseconds
+//! date, timestamp   as integers: days, or microseconds; time: microseconds
+//! interval          16 bytes big endian, sign bit flipped: microseconds, of months of 30 days of 24
+//!                   hours; equal values (1 mon, 30 days) have equal keys
+//! timetz            8 bytes: microseconds of the day in UTC; 4 bytes: seconds west of Greenwich;
+//!                   both big endian, sign bit flipped
 //! jsonb             see [`json::order`](crate::json::order)
 //! ```
 //!
@@ -40,9 +44,11 @@ use std::ops::RangeInclusive;
 use smallvec::SmallVec;
 
 use crate::cast;
+use crate::clock::{ZonedTime, check_time};
 use crate::datatype::DataType;
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
+use crate::interval::Interval;
 use crate::json::order;
 use crate::numeric::{Numeric, POW10, from_digits};
 use crate::schema::TableSchema;
@@ -95,6 +101,7 @@ const ESCAPED_ZERO: u8 = 0xFF;
 /// Behind [`ESCAPE`]: the string has ended.
 const TERMINATOR: u8 = 0x00;
 const SIGN_BIT: u64 = 1 << 63;
+const INTERVAL_SIGN_BIT: u128 = 1 << 127;
 const NUMERIC_ZERO: u8 = 0x80;
 const NUMERIC_EXPONENT_BIAS: i32 = 31;
 /// Exponents of one byte.
@@ -164,9 +171,15 @@ pub fn encode_column(
             out.extend_from_slice(&encode_int_key(i64::from(*days)));
         }
         (Value::Timestamp(us), DataType::Timestamp)
-        | (Value::Timestamptz(us), DataType::Timestamptz) => {
+        | (Value::Timestamptz(us), DataType::Timestamptz)
+        | (Value::Time(us), DataType::Time(_)) => {
             out.extend_from_slice(&encode_int_key(*us));
         }
+        (Value::Interval(interval), DataType::Interval(_)) => {
+            let ordered = interval.span_us() as u128 ^ INTERVAL_SIGN_BIT;
+            out.extend_from_slice(&ordered.to_be_bytes());
+        }
+        (Value::Timetz(time), DataType::Timetz(_)) => out.extend_from_slice(&time.to_key()),
         (Value::Bool(b), DataType::Bool) => out.push(u8::from(*b)),
         (Value::Bytes(bytes), DataType::Bytea) => push_text(bytes, out),
         (Value::Jsonb(json), DataType::Jsonb) => order::push_key(json, out),
@@ -185,7 +198,7 @@ pub fn encode_column(
 }
 
 /// Reads a key back. A numeric without a declared scale comes back with the shortest one,
-/// and so do numbers of JSON.
+/// and so do numbers of JSON; an interval with as many months and days as there can be.
 pub fn decode_key<'a>(
     columns: impl IntoIterator<Item = (&'a DataType, bool)>,
     key: &[u8],
@@ -220,6 +233,12 @@ pub fn decode_column(data_type: &DataType, nullable: bool, rest: &mut &[u8]) -> 
         DataType::Date => Value::Date(check_date(take_int(rest)?)?),
         DataType::Timestamp => Value::Timestamp(check_timestamp(take_int(rest)?)?),
         DataType::Timestamptz => Value::Timestamptz(check_timestamp(take_int(rest)?)?),
+        DataType::Time(_) => Value::Time(check_time(take_int(rest)?)?),
+        DataType::Timetz(_) => Value::Timetz(ZonedTime::of_key(take(rest)?)?),
+        DataType::Interval(_) => {
+            let span_us = (u128::from_be_bytes(take(rest)?) ^ INTERVAL_SIGN_BIT) as i128;
+            Value::Interval(Interval::of_span_us(span_us).ok_or_else(corrupt)?)
+        }
         DataType::Float8 => Value::Float(take_float(rest)?),
         DataType::Numeric(modifier) => {
             Value::Numeric(cast::with_precision(take_numeric(rest)?, *modifier)?)

@@ -18,14 +18,17 @@
 pub mod arithmetic;
 pub mod binary;
 pub mod cast;
+pub mod clock;
 pub mod codec;
 pub mod compare;
 pub mod datatype;
 pub mod datetime;
 mod digits;
 pub mod error;
+pub mod interval;
 pub mod json;
 pub mod key;
+pub mod moments;
 pub mod numeric;
 pub mod printable;
 pub mod row;
@@ -38,8 +41,10 @@ pub mod value;
 pub mod version;
 pub mod zone;
 
+pub use clock::ZonedTime;
 pub use datatype::DataType;
 pub use error::{Error, Result, SqlState, Stop};
+pub use interval::Interval;
 pub use json::Jsonb;
 pub use key::Key;
 pub use schema::{ColumnId, ColumnSchema, IndexId, IndexSchema, Layout, TableId, TableSchema};

@@ -32,13 +32,12 @@ pub enum SystemType {
     AclItem,
     AnyArray,
     PgLsn,
-    Interval,
     Inet,
     Record,
 }
 
 /// Type, name, OID, OID of the array (0: none), bytes.
-static ALL: [(SystemType, &str, u32, u32, i16); 22] = [
+static ALL: [(SystemType, &str, u32, u32, i16); 21] = [
     (SystemType::Char, "\"char\"", 18, 1002, 1),
     (SystemType::Name, "name", 19, 1003, 64),
     (SystemType::Oid, "oid", 26, 1028, 4),
@@ -58,7 +57,6 @@ static ALL: [(SystemType, &str, u32, u32, i16); 22] = [
     (SystemType::AclItem, "aclitem", 1033, 1034, 12),
     (SystemType::AnyArray, "anyarray", 2277, 0, -1),
     (SystemType::PgLsn, "pg_lsn", 3220, 3221, 8),
-    (SystemType::Interval, "interval", 1186, 1187, 16),
     (SystemType::Inet, "inet", 869, 1041, -1),
     (SystemType::Record, "record", 2249, 2287, -1),
 ];

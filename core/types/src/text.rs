@@ -1,7 +1,7 @@
 //! PostgreSQL's text form of every value, in both directions.
 //!
 //! What is written is byte for byte what PostgreSQL 15 writes with `DateStyle = ISO`,
-//! `bytea_output = hex`, `extra_float_digits = 1` and time zone UTC. Writing goes to any
+//! `bytea_output = hex`, `extra_float_digits = 1`, `IntervalStyle = postgres` and time zone UTC. Writing goes to any
 //! [`BufMut`], so rows are formatted straight into a connection's buffer; only arrays and floats
 //! use scratch space, floats on the stack. The type matters where the same value looks different
 //! in two of them: `char(n)` pads with blanks.
@@ -16,10 +16,12 @@ use compact_str::CompactString;
 
 use crate::arithmetic::check_made_bytes;
 use crate::cast;
+use crate::clock;
 use crate::datatype::DataType;
 use crate::datetime;
 use crate::digits::write_int;
 use crate::error::{Error, Result, SqlState};
+use crate::interval::{self, Style};
 use crate::json::{self, Jsonb};
 use crate::numeric::{self, Numeric};
 use crate::system::SystemType;
@@ -49,6 +51,9 @@ impl Value {
             Value::Timestamp(us) => datetime::write_timestamp(*us, out),
             Value::Timestamptz(us) => datetime::write_timestamptz(*us, out),
             Value::Jsonb(json) => out.put_slice(json.as_str().as_bytes()),
+            Value::Interval(interval) => interval::write(*interval, out),
+            Value::Time(us) => clock::write_time(*us, out),
+            Value::Timetz(time) => clock::write_zoned(*time, out),
             Value::Array(elements) if is_vector(data_type) => write_vector(elements, out),
             Value::Array(named) if is_object(data_type) => {
                 let name = named.last().and_then(Value::as_text).unwrap_or_default();
@@ -127,6 +132,13 @@ impl Value {
             DataType::Jsonb => {
                 check_text(text)?;
                 Jsonb::read(text).map(Value::Jsonb)
+            }
+            DataType::Interval(fields) => {
+                interval::read(text, *fields, Style::Postgres).map(Value::Interval)
+            }
+            DataType::Time(precision) => clock::read_time(text, *precision).map(Value::Time),
+            DataType::Timetz(precision) => {
+                clock::read_zoned(text, *precision, Some(0)).map(Value::Timetz)
             }
             DataType::Array(element) => read_array(element, text).map(Value::from),
             DataType::Void => Ok(Value::Null),

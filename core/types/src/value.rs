@@ -3,7 +3,7 @@
 //! A value is at most 32 bytes: short strings, numbers and every time are inline, long strings own
 //! a buffer, bytes, arrays and numerics of more than 28 digits are shared. Equality is SQL's
 //! `IS NOT DISTINCT FROM` within one type, so values can be grouped and counted: NULL equals NULL,
-//! NaN equals NaN, -0 equals 0, and 1.0 equals 1.00. Values of different types are never equal
+//! NaN equals NaN, -0 equals 0, 1.0 equals 1.00, and a month equals 30 days. Values of different types are never equal
 //! here; see [`compare`](crate::compare::compare) for SQL's `=`.
 
 use std::cmp::Ordering;
@@ -14,6 +14,8 @@ use std::sync::Arc;
 use compact_str::CompactString;
 
 pub use crate::datatype::DataType;
+use crate::clock::ZonedTime;
+use crate::interval::Interval;
 use crate::json::Jsonb;
 use crate::numeric::Numeric;
 
@@ -37,6 +39,11 @@ pub enum Value {
     Timestamptz(i64),
     /// Of type `jsonb`; a `json` is a text.
     Jsonb(Jsonb),
+    /// Equal to one that lasts as long, see [`interval`](crate::interval).
+    Interval(Interval),
+    /// Microseconds since midnight.
+    Time(i64),
+    Timetz(ZonedTime),
     Array(Arc<[Value]>),
 }
 
@@ -95,7 +102,10 @@ impl Value {
             | Value::Uuid(_)
             | Value::Date(_)
             | Value::Timestamp(_)
-            | Value::Timestamptz(_) => true,
+            | Value::Timestamptz(_)
+            | Value::Interval(_)
+            | Value::Time(_)
+            | Value::Timetz(_) => true,
         }
     }
 
@@ -127,7 +137,10 @@ impl Value {
             | Value::Uuid(_)
             | Value::Date(_)
             | Value::Timestamp(_)
-            | Value::Timestamptz(_) => 0,
+            | Value::Timestamptz(_)
+            | Value::Interval(_)
+            | Value::Time(_)
+            | Value::Timetz(_) => 0,
         }
     }
 
@@ -149,7 +162,10 @@ impl Value {
             | Value::Uuid(_)
             | Value::Date(_)
             | Value::Timestamp(_)
-            | Value::Timestamptz(_) => false,
+            | Value::Timestamptz(_)
+            | Value::Interval(_)
+            | Value::Time(_)
+            | Value::Timetz(_) => false,
         }
     }
 
@@ -219,6 +235,9 @@ impl Value {
             Value::Timestamp(_) => DataType::Timestamp,
             Value::Timestamptz(_) => DataType::Timestamptz,
             Value::Jsonb(_) => DataType::Jsonb,
+            Value::Interval(_) => DataType::INTERVAL,
+            Value::Time(_) => DataType::Time(None),
+            Value::Timetz(_) => DataType::Timetz(None),
             Value::Array(elements) => {
                 let element = elements
                     .iter()
@@ -244,6 +263,9 @@ impl Value {
             (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
             (Value::Timestamptz(a), Value::Timestamptz(b)) => a == b,
             (Value::Jsonb(a), Value::Jsonb(b)) => a == b,
+            (Value::Interval(a), Value::Interval(b)) => a == b,
+            (Value::Time(a), Value::Time(b)) => a == b,
+            (Value::Timetz(a), Value::Timetz(b)) => a == b,
             (Value::Array(a), Value::Array(b)) => a == b,
             _ => false,
         }
@@ -277,6 +299,9 @@ impl Hash for Value {
             Value::Date(days) => days.hash(state),
             Value::Timestamp(us) | Value::Timestamptz(us) => us.hash(state),
             Value::Jsonb(json) => json.hash(state),
+            Value::Timestamp(us) | Value::Timestamptz(us) | Value::Time(us) => us.hash(state),
+            Value::Interval(interval) => interval.hash(state),
+            Value::Timetz(time) => time.hash(state),
             Value::Array(elements) => elements.hash(state),
         }
     }
@@ -334,6 +359,8 @@ from! {
     CompactString => Value::Text;
     &[u8] => |bytes| Value::Bytes(Arc::from(bytes));
     Vec<u8> => |bytes| Value::Bytes(Arc::from(bytes));
+    Interval => Value::Interval;
+    ZonedTime => Value::Timetz;
     [u8; 16] => Value::Uuid;
     Jsonb => Value::Jsonb;
     Vec<Value> => |elements| Value::Array(Arc::from(elements));
@@ -363,6 +390,7 @@ mod tests {
             (Value::Numeric(Numeric::from_units(0, 5)), Value::Numeric(Numeric::ZERO)),
             (Value::Numeric(Numeric::NAN), Value::Numeric(numeric::neg(&Numeric::NAN))),
             (Value::Null, Value::from(None::<i64>)),
+            (Interval::new(1, 0, 0).into(), Interval::new(0, 30, 0).into()),
         ] {
             assert_eq!(a, b);
             assert_eq!(hash(&a), hash(&b));

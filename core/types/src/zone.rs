@@ -15,9 +15,12 @@ use bytes::BufMut;
 use compact_str::CompactString;
 
 use crate::cast::cast;
+use crate::clock::{self, ZonedTime};
 use crate::datatype::DataType;
-use crate::datetime::{self, check_timestamp};
+use crate::datetime::{self, DAY_US, check_timestamp};
 use crate::error::{Error, Result, SqlState};
+use crate::interval::{self, Interval, Style};
+use crate::moments;
 use crate::value::Value;
 
 /// The clocks of a place.
@@ -30,33 +33,71 @@ pub trait Clocks: fmt::Debug + Send + Sync {
 
     /// The same, when they show `local_us`.
     fn ahead_when_shown_s(&self, local_us: i64) -> i64;
+
+    /// The same, where it never changes.
+    fn fixed_ahead_s(&self) -> Option<i64> {
+        None
+    }
 }
 
-/// A session's time zone.
+/// How a session means times: by the clocks of which place, and intervals in which style.
 #[derive(Clone, Debug, Default)]
-pub struct Zone(Option<Arc<dyn Clocks>>);
+pub struct Zone {
+    clocks: Option<Arc<dyn Clocks>>,
+    style: Style,
+}
 
 impl PartialEq for Zone {
     fn eq(&self, other: &Zone) -> bool {
-        self.name() == other.name()
+        self.name() == other.name() && self.style == other.style
     }
 }
 
 impl Zone {
     pub fn of(clocks: Arc<dyn Clocks>) -> Zone {
-        Zone(Some(clocks))
+        Zone { clocks: Some(clocks), style: Style::default() }
+    }
+
+    /// The same clocks, and intervals in this style.
+    pub fn styled(self, style: Style) -> Zone {
+        Zone { style, ..self }
+    }
+
+    /// What programs mean, wherever they run: UTC, and intervals as PostgreSQL's own style has
+    /// them.
+    pub fn is_plain(&self) -> bool {
+        self.is_utc() && self.style == Style::Postgres
     }
 
     pub fn is_utc(&self) -> bool {
-        self.0.is_none()
+        self.clocks.is_none()
+    }
+
+    pub fn style(&self) -> Style {
+        self.style
     }
 
     pub fn name(&self) -> &str {
-        self.0.as_ref().map_or("UTC", |clocks| clocks.name())
+        self.clocks.as_ref().map_or("UTC", |clocks| clocks.name())
+    }
+
+    /// By how many seconds its clocks are always ahead of UTC.
+    pub fn fixed_ahead_s(&self) -> Option<i64> {
+        self.clocks.as_ref().map_or(Some(0), |clocks| clocks.fixed_ahead_s())
     }
 
     fn ahead_s(&self, us: i64) -> i64 {
-        self.0.as_ref().map_or(0, |clocks| clocks.ahead_s(us))
+        self.clocks.as_ref().map_or(0, |clocks| clocks.ahead_s(us))
+    }
+
+    /// A moment moved as clocks show it: by months and days at the same time of day, then by
+    /// microseconds.
+    pub fn moved(&self, us: i64, by: Interval) -> Result<i64> {
+        let in_days = match by.months == 0 && by.days == 0 {
+            true => us,
+            false => self.when_shown(moments::in_days(self.shown(us)?, by)?)?,
+        };
+        moments::in_time(in_days, by)
     }
 
     /// What clocks show at a moment.
@@ -66,14 +107,17 @@ impl Zone {
 
     /// When clocks show this.
     pub fn when_shown(&self, local_us: i64) -> Result<i64> {
-        let ahead_s = self.0.as_ref().map_or(0, |clocks| clocks.ahead_when_shown_s(local_us));
+        let ahead_s = self.clocks.as_ref().map_or(0, |clocks| clocks.ahead_when_shown_s(local_us));
         check_timestamp(local_us.saturating_sub(ahead_s * 1_000_000))
     }
 
     /// Whether a conversion is another one in another zone.
     pub fn matters(from: &DataType, to: &DataType) -> bool {
         use DataType as T;
-        let is_shown = |t: &T| t.is_string() || matches!(t, T::Unknown | T::Date | T::Timestamp);
+        let is_text = |t: &T| t.is_string() || *t == T::Unknown;
+        let is_shown = |t: &T| {
+            is_text(t) || matches!(t, T::Date | T::Timestamp | T::Time(_) | T::Timetz(_))
+        };
         match (from, to) {
             (T::Array(from), T::Array(to)) => Zone::matters(from, to),
             (T::Array(from), to) if to.is_string() => Zone::matters(from, to),
@@ -81,6 +125,9 @@ impl Zone {
                 Zone::matters(from, to)
             }
             (T::Timestamptz, other) | (other, T::Timestamptz) => is_shown(other),
+            (T::Interval(_), other) | (other, T::Interval(_)) => is_text(other),
+            (T::Time(_), T::Timetz(_)) => true,
+            (from, T::Timetz(_)) => is_text(from),
             _ => false,
         }
     }
@@ -89,9 +136,27 @@ impl Zone {
     pub fn cast(&self, value: &Value, to: &DataType, explicit: bool) -> Result<Value> {
         use DataType as T;
         match (value, to) {
-            _ if self.is_utc() => cast(value, to, explicit),
-            (Value::Timestamptz(us), T::Date | T::Timestamp) => {
+            _ if self.is_plain() => cast(value, to, explicit),
+            (Value::Interval(_), to) if to.is_string() => {
+                let mut text = Vec::new();
+                value.write_text_in(&T::INTERVAL, self, &mut text);
+                cast(&Value::from(String::from_utf8_lossy(&text).into_owned()), to, explicit)
+            }
+            (Value::Text(text), T::Interval(_) | T::Timetz(_)) => {
+                Value::read_text_in(to, text, self)
+            }
+            _ if self.is_utc() && !is_array_of_intervals(value, to) => cast(value, to, explicit),
+            (Value::Timestamptz(us), T::Date | T::Timestamp | T::Time(_)) => {
                 cast(&Value::Timestamp(self.shown(*us)?), to, explicit)
+            }
+            (Value::Timestamptz(us), T::Timetz(digits)) => {
+                let of_day = self.shown(*us)?.rem_euclid(DAY_US);
+                let west_s = -self.ahead_s(*us) as i32;
+                let us = clock::with_precision(of_day, *digits);
+                Ok(Value::Timetz(ZonedTime { us, west_s }))
+            }
+            (Value::Time(_), T::Timetz(_)) => {
+                Err(Error::unsupported("a time of day without an offset in this time zone"))
             }
             (Value::Timestamptz(_), to) if to.is_string() => {
                 let mut text = Vec::new();
@@ -105,7 +170,7 @@ impl Zone {
                 }
             }
             (Value::Text(text), T::Timestamptz) => Value::read_text_in(to, text, self),
-            (Value::Text(text), T::Array(element)) if **element == T::Timestamptz => {
+            (Value::Text(text), T::Array(element)) if is_of_sessions(element) => {
                 Value::read_text_in(to, text, self)
             }
             (Value::Array(elements), T::Array(to)) => {
@@ -116,9 +181,11 @@ impl Zone {
                 Ok(Value::from(elements.iter().map(cast).collect::<Result<Vec<_>>>()?))
             }
             (Value::Array(elements), _)
-                if elements.iter().any(|value| matches!(value, Value::Timestamptz(_))) =>
+                if elements
+                    .iter()
+                    .any(|value| matches!(value, Value::Timestamptz(_) | Value::Interval(_))) =>
             {
-                Err(Error::unsupported("an array of timestamps as text in this time zone"))
+                Err(Error::unsupported("an array of such times as text in this time zone or style"))
             }
             _ => cast(value, to, explicit),
         }
@@ -129,11 +196,12 @@ impl Value {
     /// [`Value::write_text`], as clocks of a zone show it.
     pub fn write_text_in(&self, data_type: &DataType, zone: &Zone, out: &mut impl BufMut) {
         match (self, data_type) {
-            (Value::Timestamptz(us), _) if !zone.is_utc() => {
+            _ if zone.is_plain() => self.write_text(data_type, out),
+            (Value::Timestamptz(us), _) => {
                 datetime::write_timestamptz_ahead(*us, zone.ahead_s(*us), out);
             }
-            (Value::Array(elements), DataType::Array(element))
-                if !zone.is_utc() && **element == DataType::Timestamptz =>
+            (Value::Interval(interval), _) => interval::write_styled(*interval, zone.style, out),
+            (Value::Array(elements), DataType::Array(element)) if is_of_sessions(element) =>
             {
                 let text = |value: &Value| match value {
                     Value::Null => Value::Null,
@@ -153,7 +221,14 @@ impl Value {
     /// [`Value::read_text`], where a time without an offset is one that clocks of a zone show.
     pub fn read_text_in(data_type: &DataType, text: &str, zone: &Zone) -> Result<Value> {
         match data_type {
-            _ if zone.is_utc() => Value::read_text(data_type, text),
+            _ if zone.is_plain() => Value::read_text(data_type, text),
+            DataType::Interval(fields) => {
+                interval::read(text, *fields, zone.style).map(Value::Interval)
+            }
+            DataType::Timetz(digits) => {
+                let ahead_s = zone.is_utc().then_some(0);
+                clock::read_zoned(text, *digits, ahead_s).map(Value::Timetz)
+            }
             DataType::Timestamptz => {
                 let (local_us, offset_s) = datetime::read_shown(text)?;
                 let us = match offset_s {
@@ -168,7 +243,7 @@ impl Value {
                     _ => error,
                 })
             }
-            DataType::Array(element) if **element == DataType::Timestamptz => {
+            DataType::Array(element) if is_of_sessions(element) => {
                 let texts = Value::read_text(&DataType::Array(Box::new(DataType::Text)), text)?;
                 zone.cast(&texts, data_type, true)
             }
@@ -180,6 +255,16 @@ impl Value {
     pub fn says_offset(text: &str) -> bool {
         datetime::read_shown(text).is_ok_and(|(_, offset_s)| offset_s.is_some())
     }
+}
+
+/// Whether values of the type have another text in another session.
+fn is_of_sessions(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Timestamptz | DataType::Interval(_) | DataType::Timetz(_))
+}
+
+fn is_array_of_intervals(value: &Value, to: &DataType) -> bool {
+    let is_array = |t: &DataType| matches!(t, DataType::Array(element) if is_of_sessions(element));
+    is_array(to) || is_array(&value.data_type_hint())
 }
 
 #[cfg(test)]

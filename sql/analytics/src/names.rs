@@ -24,7 +24,7 @@ use types::{Error, SqlState};
 use crate::faults::raise;
 use crate::prepare;
 use crate::rewrite::Place;
-use crate::sql_types::{OPAQUE, field, stored_as};
+use crate::sql_types::{field, is_opaque};
 use crate::system::SystemTable;
 use crate::table::SnapshotTable;
 use crate::{call, chance, exact, own};
@@ -229,7 +229,7 @@ impl TypePlanner for Types {
             return Ok(None);
         }
         let data_type = sql::syntax::names::data_type(sql_type).map_err(raise)?;
-        if stored_as(&data_type) == OPAQUE {
+        if is_opaque(&data_type) {
             return Err(raise(Error::unsupported(format_args!("{data_type} in this query"))));
         }
         Ok(Some(Arc::new(field("", &data_type, true))))

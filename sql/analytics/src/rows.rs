@@ -18,7 +18,7 @@ use datafusion::arrow::datatypes::{
 use datafusion::common::ScalarValue;
 use sql::analyst::Row;
 use types::numeric::Numeric;
-use types::{DataType, Error, Jsonb, Result, SqlState, Value};
+use types::{DataType, Error, Interval, Jsonb, Result, SqlState, Value};
 
 use crate::faults::in_sql;
 use crate::sql_types::{EPOCH_DAYS, EPOCH_US, scalar_as, us_of};
@@ -227,7 +227,7 @@ impl Cells {
                     if *utc { Value::Timestamptz(us) } else { Value::Timestamp(us) }
                 }
             },
-            Cells::Interval(array) => Value::text(interval(array.value(row))),
+            Cells::Interval(array) => Value::Interval(interval(array.value(row))),
             Cells::List { lists, element } => {
                 let cells = Cells::new(&lists.value(row), element, Digits::All)?;
                 let count = lists.value_length(row) as usize;
@@ -302,28 +302,9 @@ fn unreadable(array: &dyn Array) -> Error {
         .with_hint("Cast it to text.")
 }
 
-/// As PostgreSQL writes intervals: `1 year 2 mons -3 days 04:05:06.7`.
-fn interval(value: IntervalMonthDayNano) -> String {
-    let (years, months) = (value.months / 12, value.months % 12);
-    let unit = |count: i32, name: &str| {
-        let plural = if count == 1 { "" } else { "s" };
-        (count != 0).then(|| format!("{count} {name}{plural}"))
-    };
-    let units = [unit(years, "year"), unit(months, "mon"), unit(value.days, "day")];
-    let mut parts: Vec<String> = units.into_iter().flatten().collect();
-    let us = value.nanoseconds / 1_000;
-    if us != 0 || parts.is_empty() {
-        let sign = if us < 0 { "-" } else { "" };
-        let (seconds, us) = (us.unsigned_abs() / 1_000_000, us.unsigned_abs() % 1_000_000);
-        let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-        let mut time = format!("{sign}{hours:02}:{minutes:02}:{:02}", seconds % 60);
-        if us != 0 {
-            time.push('.');
-            time.push_str(format!("{us:06}").trim_end_matches('0'));
-        }
-        parts.push(time);
-    }
-    parts.join(" ")
+/// Nanoseconds are cut off.
+fn interval(value: IntervalMonthDayNano) -> Interval {
+    Interval::new(value.months, value.days, value.nanoseconds / 1_000)
 }
 
 #[cfg(test)]
@@ -333,10 +314,10 @@ mod tests {
     const NS_PER_S: i64 = 1_000_000_000;
 
     #[test]
-    fn intervals_are_written_as_postgresql_writes_them() {
-        let text = |months, days, ns| interval(IntervalMonthDayNano::new(months, days, ns));
-        assert_eq!(text(14, -3, 4 * 3_600 * NS_PER_S), "1 year 2 mons -3 days 04:00:00");
-        assert_eq!(text(0, 0, 0), "00:00:00");
-        assert_eq!(text(0, 1, -1_500_000_000), "1 day -00:00:01.5");
+    fn intervals_keep_their_parts() {
+        let of = |months, days, ns| interval(IntervalMonthDayNano::new(months, days, ns));
+        let four_hours = 4 * 3_600 * NS_PER_S;
+        assert!(of(14, -3, four_hours).is_same(&Interval::new(14, -3, 14_400_000_000)));
+        assert!(of(0, 1, -1_500_000_999).is_same(&Interval::new(0, 1, -1_500_000)));
     }
 }

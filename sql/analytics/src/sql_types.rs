@@ -35,6 +35,15 @@ pub(crate) fn stored_as(data_type: &DataType) -> ArrowType {
     }
 }
 
+/// Whether no operator here reads a type's values as PostgreSQL does: an image has them, for those
+/// who take them as they are.
+pub(crate) fn is_opaque(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Interval(_) | DataType::Time(_) | DataType::Timetz(_) => true,
+        other => stored_as(other) == OPAQUE,
+    }
+}
+
 /// The field that a column of a SQL type is.
 pub(crate) fn field(name: &str, data_type: &DataType, nullable: bool) -> Field {
     let field = Field::new(name, stored_as(data_type), nullable);
@@ -82,8 +91,7 @@ fn inferred(arrow: &ArrowType) -> Option<DataType> {
         ArrowType::Date32 => DataType::Date,
         ArrowType::Timestamp(_, None) => DataType::Timestamp,
         ArrowType::Timestamp(_, Some(_)) => DataType::Timestamptz,
-        // There is no such type; its text is PostgreSQL's.
-        ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::Text,
+        ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::INTERVAL,
         ArrowType::List(element) => DataType::Array(Box::new(inferred(element.data_type())?)),
         _ => return None,
     })

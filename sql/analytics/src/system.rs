@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -24,7 +24,7 @@ use types::{DataType, Error, SqlState, Value};
 use crate::faults::raise;
 use crate::interrupt::check;
 use crate::rows::column;
-use crate::sql_types::{OPAQUE, field, stored_as};
+use crate::sql_types::{OPAQUE, field, is_opaque, sql_type, stored_as};
 use crate::table::Reading;
 
 /// A table by its number.
@@ -59,7 +59,10 @@ pub(crate) fn check_columns(plan: &LogicalPlan) -> Result<()> {
     let scan = |plan: &LogicalPlan| {
         if let LogicalPlan::TableScan(TableScan { projected_schema, table_name, .. }) = plan {
             let mut fields = projected_schema.fields().iter();
-            if let Some(field) = fields.find(|field| *field.data_type() == OPAQUE) {
+            let opaque = |field: &FieldRef| {
+                *field.data_type() == OPAQUE || sql_type(field).is_ok_and(|t| is_opaque(&t))
+            };
+            if let Some(field) = fields.find(|field| opaque(field)) {
                 let what = format!("the column {}.{} beside much data", table_name, field.name());
                 return Err(raise(Error::unsupported(what)));
             }

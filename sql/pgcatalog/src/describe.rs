@@ -45,6 +45,9 @@ pub fn format_type(world: &World, oid: u32, modifier: i32) -> String {
         return "-".to_owned();
     }
     if let Some(data_type) = scalar(oid) {
+        if let Some(of_time) = data_type.with_time_typmod(modifier) {
+            return of_time.name();
+        }
         return format!("{}{}", data_type.base_name(), modifiers(&data_type, modifier));
     }
     let arrays = &*crate::tables::ELEMENTS;

@@ -134,8 +134,14 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
             WHEN t.typname = 'numeric' AND a.atttypmod > 0
             THEN (a.atttypmod - 4) & 65535 END AS numeric_scale,
        CASE WHEN t.typname = 'date' THEN 0
-            WHEN t.typname IN ('timestamp', 'timestamptz', 'interval') THEN 6
+            WHEN t.typname IN ('time', 'timetz', 'timestamp', 'timestamptz') THEN
+                CASE WHEN a.atttypmod < 0 THEN 6 ELSE a.atttypmod END
+            WHEN t.typname = 'interval' THEN
+                CASE WHEN a.atttypmod < 0 OR a.atttypmod & 65535 = 65535 THEN 6
+                     ELSE a.atttypmod & 65535 END
        END AS datetime_precision,
+       CASE WHEN format_type(a.atttypid, a.atttypmod) LIKE 'interval %'
+            THEN upper(substr(format_type(a.atttypid, a.atttypmod), 10)) END AS interval_type,
        CASE WHEN a.attcollation = 950 THEN current_database() END AS collation_catalog,
        CASE WHEN a.attcollation = 950 THEN 'pg_catalog' END AS collation_schema,
        CASE WHEN a.attcollation = 950 THEN 'C' END AS collation_name,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
-use types::{ColumnId, DataType, Jsonb, TableSchema, Value, numeric};
+use types::{ColumnId, DataType, Interval, Jsonb, TableSchema, Value, ZonedTime, numeric};
 
 use crate::pool::{Classes, Full, Piece};
 
@@ -36,6 +36,9 @@ enum Kind {
     Timestamp,
     Timestamptz,
     Jsonb,
+    Interval,
+    Time,
+    Timetz,
 }
 
 impl Kind {
@@ -51,6 +54,9 @@ impl Kind {
             DataType::Timestamp => Kind::Timestamp,
             DataType::Timestamptz => Kind::Timestamptz,
             DataType::Jsonb => Kind::Jsonb,
+            DataType::Interval(_) => Kind::Interval,
+            DataType::Time(_) => Kind::Time,
+            DataType::Timetz(_) => Kind::Timetz,
             _ => Kind::Text,
         }
     }
@@ -58,6 +64,7 @@ impl Kind {
     fn words(self) -> usize {
         match self {
             Kind::Numeric | Kind::Text | Kind::Bytes | Kind::Uuid | Kind::Jsonb => 2,
+            Kind::Interval | Kind::Timetz => 2,
             _ => 1,
         }
     }
@@ -291,7 +298,11 @@ impl Layout {
         let words = match value {
             Value::Null | Value::Array(_) => return Ok(Cell { null: true, words: [0; 2] }),
             Value::Bool(b) => [u64::from(*b), 0],
-            Value::Int(i) | Value::Timestamp(i) | Value::Timestamptz(i) => [*i as u64, 0],
+            Value::Int(i) | Value::Timestamp(i) | Value::Timestamptz(i) | Value::Time(i) => {
+                [*i as u64, 0]
+            }
+            Value::Interval(interval) => interval.to_words(),
+            Value::Timetz(time) => [time.us as u64, u64::from(time.west_s as u32)],
             Value::Float(f) => [f.to_bits(), 0],
             Value::Date(days) => [i64::from(*days) as u64, 0],
             Value::Numeric(d) => numeric::put_bytes(d, |bytes| self.strings.store(bytes, worker))?,
@@ -325,6 +336,11 @@ impl Layout {
             Kind::Date => Value::Date(word as i32),
             Kind::Timestamp => Value::Timestamp(word as i64),
             Kind::Timestamptz => Value::Timestamptz(word as i64),
+            Kind::Interval => Value::Interval(Interval::from_words(words)),
+            Kind::Time => Value::Time(word as i64),
+            Kind::Timetz => {
+                Value::Timetz(ZonedTime { us: word as i64, west_s: words[1] as i32 })
+            }
             Kind::Bytes => self.strings.with_bytes(words, |b| Value::Bytes(Arc::from(b))),
             Kind::Jsonb => self.strings.with_bytes(words, |bytes| {
                 let text = std::str::from_utf8(bytes).unwrap_or_default();

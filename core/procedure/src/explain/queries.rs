@@ -7,7 +7,7 @@ use types::{ColumnId, TableId};
 use super::Namer;
 use crate::expr::Expr;
 use crate::query::{
-    Aggregate, AggregateFunction, Frame, FrameBound, FrameUnit, Interval, Query, Repeats,
+    Aggregate, AggregateFunction, Frame, FrameBound, FrameUnit, Query, Repeats,
     RowFunction, SetOp, SortKey, WindowCall, WindowFunction, Yields,
 };
 
@@ -195,12 +195,7 @@ impl Namer<'_> {
     ) -> (String, Vec<String>) {
         let texts: Vec<String> = inputs.iter().map(|input| self.expr(input, outer)).collect();
         let (text, column) = match (function, texts.as_slice()) {
-            (RowFunction::Integers, [first, last, step]) => {
-                (format!("series {first} to {last} by {step}"), "series")
-            }
-            (RowFunction::Moments(step), [first, last]) => {
-                let Interval { months, days, us } = step;
-                let step = format!("{months} months {days} days {us} microseconds");
+            (RowFunction::Integers | RowFunction::Moments, [first, last, step]) => {
                 (format!("series {first} to {last} by {step}"), "series")
             }
             (RowFunction::Json(of), _) => {

@@ -9,6 +9,7 @@ use types::{Error, Result, SqlState, Value};
 
 use super::arguments::{as_i32, invalid, nth};
 use super::function::Function;
+use super::moments;
 
 pub(super) const SECOND_US: i64 = 1_000_000;
 pub(super) const MINUTE_US: i64 = 60 * SECOND_US;
@@ -39,6 +40,10 @@ pub enum DateField {
     DayOfYear,
     IsoYear,
     Epoch,
+    /// Of what has an offset from UTC: its seconds, or hours and minutes of it.
+    Timezone,
+    TimezoneHour,
+    TimezoneMinute,
 }
 
 impl DateField {
@@ -63,6 +68,9 @@ impl DateField {
             "doy" => DayOfYear,
             "isoyear" => IsoYear,
             "epoch" => Epoch,
+            "timezone" => Timezone,
+            "timezone_hour" => TimezoneHour,
+            "timezone_minute" => TimezoneMinute,
             _ => return None,
         })
     }
@@ -77,6 +85,18 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
     let field =
         DateField::parse(name).ok_or_else(|| invalid(format!("unit \"{name}\" not recognized")))?;
     let value = nth(arguments, 1);
+    match value {
+        Value::Interval(interval) if function == Function::DateTrunc => {
+            return moments::truncated_interval(*interval, field, name).map(Value::Interval);
+        }
+        Value::Interval(interval) => {
+            return part(function, moments::extracted_of_interval(*interval, field, name)?);
+        }
+        Value::Time(_) | Value::Timetz(_) => {
+            return part(function, moments::extracted_of_clock(value, field, name)?);
+        }
+        _ => {}
+    }
     let us = match value {
         Value::Date(days) => date_to_timestamp_us(*days),
         Value::Timestamp(us) | Value::Timestamptz(us) => *us,
@@ -90,13 +110,21 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
                 _ => Value::Timestamp(start),
             })
         }
-        Function::DatePart => Ok(Value::Float(to_f64(&extracted(us, field)?))),
+        Function::DatePart => part(function, extracted(us, field)?),
         // Of whole days, which are as many whole seconds.
         _ if field == DateField::Epoch && matches!(value, Value::Date(_)) => {
             round(&extracted(us, field)?, 0).map(Value::Numeric)
         }
         _ => Ok(Value::Numeric(extracted(us, field)?)),
     }
+}
+
+/// A field as EXTRACT gives it, or `date_part`.
+fn part(function: Function, number: Numeric) -> Result<Value> {
+    Ok(match function {
+        Function::DatePart => Value::Float(to_f64(&number)),
+        _ => Value::Numeric(number),
+    })
 }
 
 pub(super) fn calendar(days: i32) -> Result<NaiveDate> {
@@ -160,6 +188,8 @@ fn extracted(us: i64, field: DateField) -> Result<Numeric> {
             let us = i128::from(us) + i128::from(EPOCH_UNIX_S) * i128::from(SECOND_US);
             Numeric::from_units(us, 6)
         }
+        // Of UTC.
+        Timezone | TimezoneHour | TimezoneMinute => whole(0),
     })
 }
 

@@ -76,6 +76,21 @@ pub enum Function {
     DatePart,
     DateTrunc,
     MakeDate,
+    MakeTime,
+    /// Years, months, weeks, days, hours, minutes, seconds.
+    MakeInterval,
+    /// A date and a time of day.
+    MakeTimestamp,
+    ToTimestamp,
+    Age,
+    JustifyDays,
+    JustifyHours,
+    JustifyInterval,
+    DateBin,
+    /// How far clocks are ahead of UTC, and a moment.
+    AtTimeZone,
+    /// Two pairs of ends.
+    Overlaps,
     ToChar,
     // Arrays.
     ArrayLength,
@@ -162,6 +177,17 @@ impl Function {
                 | DatePart
                 | DateTrunc
                 | MakeDate
+                | MakeTime
+                | MakeInterval
+                | MakeTimestamp
+                | ToTimestamp
+                | Age
+                | JustifyDays
+                | JustifyHours
+                | JustifyInterval
+                | DateBin
+                | AtTimeZone
+                | Overlaps
                 | ArrayLength
                 | ArrayUpper
                 | ArrayLower
@@ -185,6 +211,7 @@ impl Function {
             self,
             Greatest
                 | Least
+                | Overlaps
                 | Concat
                 | ConcatWs
                 | FailingRow

@@ -7,7 +7,8 @@
 use chrono::{Datelike, NaiveDate};
 use types::arithmetic::check_made_bytes;
 use types::datetime::timestamp_to_date;
-use types::{Error, Result, SqlState};
+use types::interval::Parts;
+use types::{Error, Interval, Result, SqlState};
 
 use super::datetime::{DAY_US, HOUR_US, MINUTE_US, SECOND_US, calendar};
 use crate::meter::Meter;
@@ -179,9 +180,6 @@ pub(super) fn to_char(
     is_zoned: bool,
     meter: &Meter,
 ) -> Result<Option<String>> {
-    if format.is_empty() {
-        return Ok(None);
-    }
     let days = timestamp_to_date(us);
     let moment = Moment {
         date: calendar(days)?,
@@ -189,6 +187,27 @@ pub(super) fn to_char(
         julian: days + EPOCH_JULIAN,
         is_zoned,
     };
+    formatted(format, meter, |out, key, case, affixes| moment.put(out, key, case, affixes))
+}
+
+/// Of an interval, which has no place in a calendar. `None`: the format is empty.
+pub(super) fn of_interval(
+    interval: Interval,
+    format: &str,
+    meter: &Meter,
+) -> Result<Option<String>> {
+    let length = Length(interval.parts());
+    formatted(format, meter, |out, key, case, affixes| length.put(out, key, case, affixes))
+}
+
+fn formatted(
+    format: &str,
+    meter: &Meter,
+    put: impl Fn(&mut String, Key, Case, Affixes) -> Result<()>,
+) -> Result<Option<String>> {
+    if format.is_empty() {
+        return Ok(None);
+    }
     let (mut out, mut rest, mut pieces) = (String::new(), format, 0);
     while !rest.is_empty() {
         pieces += 1;
@@ -199,7 +218,7 @@ pub(super) fn to_char(
         rest = affixes.take_prefix(rest);
         if let Some((key, case, length)) = keyword(rest) {
             rest = affixes.take_suffix(&rest[length..]);
-            moment.put(&mut out, key, case, affixes)?;
+            put(&mut out, key, case, affixes)?;
         } else if let Some(quoted) = rest.strip_prefix('"') {
             rest = take_quoted(&mut out, quoted);
         } else {
@@ -376,6 +395,100 @@ impl Moment {
 
     fn year(&self) -> i64 {
         in_era(self.date.year())
+    }
+}
+
+/// An interval as the patterns take it apart.
+struct Length(Parts);
+
+impl Length {
+    fn put(&self, out: &mut String, key: Key, case: Case, affixes: Affixes) -> Result<()> {
+        let parts = self.0;
+        let month = match (parts.months, parts.years) {
+            (0, 0) => None,
+            // Whole years end with a month, which is the first one's name where they are below 0.
+            (0, years) if years > 0 => Some(11),
+            (0, _) => Some(0),
+            (months, _) if months < 0 => Some(12 + months),
+            (months, _) => Some(months - 1),
+        };
+        match key {
+            Key::Exact => Ok(()),
+            Key::MonthRoman => {
+                let name = month.map_or("", |month| ROMAN[month as usize % 12]);
+                let width = if affixes.fill || month.is_none() { 0 } else { 4 };
+                let name = match case {
+                    Case::Lower => name.to_ascii_lowercase(),
+                    _ => name.to_owned(),
+                };
+                out.push_str(&format!("{name:<width$}"));
+                Ok(())
+            }
+            Key::HalfOfDay { dotted } => {
+                let is_late = parts.hours % 24 >= 12;
+                let name = match (is_late, dotted) {
+                    (true, true) => "P.M.",
+                    (true, false) => "PM",
+                    (false, true) => "A.M.",
+                    (false, false) => "AM",
+                };
+                match case {
+                    Case::Lower => out.push_str(&name.to_ascii_lowercase()),
+                    _ => out.push_str(name),
+                }
+                Ok(())
+            }
+            Key::YearWithComma => {
+                let text = format!("{},{:03}", parts.years / 1000, parts.years % 1000);
+                put_ordinal(out, text, affixes)
+            }
+            Key::Fraction(digits) => {
+                let fraction = parts.us / 10_i32.pow(6 - digits);
+                let text = format!("{fraction:0width$}", width = digits as usize);
+                put_ordinal(out, text, affixes)
+            }
+            Key::Quarter if parts.months == 0 => Ok(()),
+            key => match self.number(key) {
+                Some((number, width)) => {
+                    // A sign has a place of its own.
+                    let width = if number < 0 && width > 0 { width + 1 } else { width };
+                    put_number(out, number, width, affixes)
+                }
+                None => Err(Error::new(
+                    SqlState::INVALID_DATETIME_FORMAT,
+                    "invalid format specification for an interval value",
+                )
+                .with_hint("Intervals are not tied to specific calendar dates.")),
+            },
+        }
+    }
+
+    /// Of numbers, and how many digits they have at least.
+    fn number(&self, key: Key) -> Option<(i64, usize)> {
+        let parts = self.0;
+        let (years, months, days) =
+            (i64::from(parts.years), i64::from(parts.months), i64::from(parts.days));
+        let (minutes, seconds) = (i64::from(parts.minutes), i64::from(parts.seconds));
+        let of_year = (years * 12 + months) * 30 + days;
+        Some(match key {
+            Key::Hour24 => (parts.hours, 2),
+            Key::Hour12 if parts.hours % 12 == 0 => (12, 2),
+            Key::Hour12 => (parts.hours % 12, 2),
+            Key::Minute => (minutes, 2),
+            Key::Second => (seconds, 2),
+            Key::SecondOfDay => (parts.hours * 3600 + minutes * 60 + seconds, 0),
+            Key::Month => (months, 2),
+            Key::Day => (days, 2),
+            Key::DayOfYear => (of_year, 3),
+            Key::Week => ((of_year - 1) / 7 + 1, 2),
+            Key::WeekOfMonth => ((days - 1) / 7 + 1, 0),
+            Key::Quarter => ((months - 1) / 3 + 1, 0),
+            Key::Year(4) => (years, 4),
+            Key::Year(digits) => (years % 10_i64.pow(digits as u32), digits),
+            Key::Century if (-9_999..=9_999).contains(&years) => (years / 100, 2),
+            Key::Century => (years / 100, 0),
+            _ => return None,
+        })
     }
 }
 

@@ -29,6 +29,7 @@ fn has_bytes(data_type: &DataType) -> bool {
             false
         }
         DataType::Uuid | DataType::Date | DataType::Timestamp | DataType::Timestamptz => false,
+        DataType::Interval(_) | DataType::Time(_) | DataType::Timetz(_) => false,
         DataType::Array(element) => has_bytes(element),
         _ => true,
     }

@@ -394,6 +394,9 @@ fn operator_class(data_type: &DataType) -> u32 {
         DataType::Date => 3122,
         DataType::Timestamp => 3128,
         DataType::Timestamptz => 3127,
+        DataType::Interval(_) => 10022,
+        DataType::Time(_) => 10038,
+        DataType::Timetz(_) => 10041,
         _ => 3126,
     }
 }

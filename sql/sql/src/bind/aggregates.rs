@@ -234,6 +234,7 @@ impl Binder<'_> {
             (Sum, T::Int2 | T::Int4) => T::Int8,
             (Sum | Avg, T::Int2 | T::Int4 | T::Int8 | T::Numeric(_)) => T::Numeric(None),
             (Sum | Avg, T::Float8) => T::Float8,
+            (Sum | Avg, T::Interval(_) | T::Time(_)) => T::INTERVAL,
             (Min | Max, T::Bool | T::Uuid | T::Void | T::Json | T::Jsonb) => {
                 return Err(not_for_types());
             }
@@ -243,7 +244,10 @@ impl Binder<'_> {
             (ArrayAgg, t) if t.array_oid() != 0 => T::Array(Box::new(t.without_modifier())),
             _ => return Err(not_for_types()),
         };
-        let kept = input.data_type.clone();
+        let kept = match (function, &input.data_type) {
+            (Sum | Avg, T::Time(_)) => T::INTERVAL,
+            (_, kept) => kept.clone(),
+        };
         let expr = self.coerce(input, &kept, CastContext::Implicit)?;
         Ok(TypedAggregate { input: Some(Typed::new(expr, kept)), separator: None, result })
     }

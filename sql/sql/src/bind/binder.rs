@@ -416,6 +416,10 @@ impl<'a> Binder<'a> {
     fn convert_constant(&mut self, value: &Value, to: &DataType, explicit: bool) -> Result<Expr> {
         let says_itself = match value {
             Value::Null => true,
+            // The standard's style alone reads a sign in another way.
+            Value::Text(text) if matches!(to, DataType::Interval(_)) => {
+                !text.trim_start().starts_with('-')
+            }
             Value::Text(text) => Value::says_offset(text),
             _ => false,
         };

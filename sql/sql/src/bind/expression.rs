@@ -9,6 +9,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 use super::aggregates::aggregate_function;
 use super::applied::is_not_true;
 use super::binder::{Binder, Typed, fold};
+use super::moments::by_name;
 use super::operators::{compared_in, elements_without_blanks, negated_if, without_blanks};
 use super::quantified::{Compared, Quantifier, all_of};
 use super::refused;
@@ -70,6 +71,7 @@ impl Binder<'_> {
                 let parts: Vec<String> = parts.iter().map(fold_name).collect();
                 self.qualified_column(scope, &parts)
             }
+            E::Interval(interval) => self.interval_literal(scope, interval),
             E::TypedString(typed) => {
                 let to = self.type_named(&typed.data_type)?;
                 let text = self.literal(&typed.value.value)?;
@@ -273,6 +275,9 @@ impl Binder<'_> {
                 };
                 Ok(Typed::new(expr, data_type))
             }
+            U::Minus if matches!(typed.data_type, DataType::Interval(_)) => {
+                Ok(Typed::new(unary(UnaryOp::Negate, typed.expr), DataType::INTERVAL))
+            }
             U::BitwiseNot if typed.data_type.is_integer() => {
                 Ok(Typed::new(unary(UnaryOp::BitNot, typed.expr), typed.data_type))
             }
@@ -298,6 +303,9 @@ impl Binder<'_> {
         let op = named.as_ref().unwrap_or(op);
         if matches!(op, B::And | B::Or) {
             return self.connective(scope, op, left, right);
+        }
+        if matches!(op, B::Overlaps) {
+            return self.overlaps(scope, left, right);
         }
         if let Some(compared) = self.rows_compared(scope, left, op, right)? {
             return Ok(compared);
@@ -606,6 +614,14 @@ impl Binder<'_> {
                 return Err(Error::unsupported("a subquery as the argument list"));
             }
         };
+        if let Some(given) = by_name(&name, &list.args) {
+            let zero = || Typed::new(Expr::Const(Value::Int(0)), DataType::Int4);
+            let bind = |given: Option<&ast::Expr>| match given {
+                Some(expr) => self.expression(scope, expr),
+                None => Ok(zero()),
+            };
+            return given?.into_iter().map(bind).collect();
+        }
         let mut bound = Vec::with_capacity(list.args.len());
         for argument in &list.args {
             if let Some(row) = self.wildcard_as_json(scope, &name, argument)? {

@@ -70,7 +70,7 @@ impl Binder<'_> {
     }
 
     /// Functions without arguments: the block's time, and what a session knows of itself.
-    fn niladic(&mut self, name: &str) -> Result<Option<Typed>> {
+    pub(super) fn niladic(&mut self, name: &str) -> Result<Option<Typed>> {
         let mut now_as = |to: DataType| {
             self.needs_utc(name)?;
             let input = Box::new(Expr::Now);
@@ -83,6 +83,8 @@ impl Binder<'_> {
             }
             "current_date" => return now_as(DataType::Date),
             "localtimestamp" => return now_as(DataType::Timestamp),
+            "localtime" => return now_as(DataType::Time(None)),
+            "current_time" => return now_as(DataType::Timetz(None)),
             _ => {}
         }
         let session = self.session;
@@ -363,7 +365,7 @@ impl Binder<'_> {
     }
 
     /// `None`: some argument has not the type, nor becomes it by itself.
-    fn call_fitting(
+    pub(super) fn call_fitting(
         &mut self,
         function: Function,
         types: &[DataType],
@@ -377,49 +379,6 @@ impl Binder<'_> {
             true => self.call(function, types, arguments, result).map(Some),
             false => Ok(None),
         }
-    }
-
-    fn datetime_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
-        use DataType as T;
-        let function = match (name, arguments.len()) {
-            ("date_part", 2) => Function::DatePart,
-            ("extract", 2) => Function::Extract,
-            ("date_trunc", 2) => Function::DateTrunc,
-            ("make_date", 3) => {
-                let types = [T::Int4, T::Int4, T::Int4];
-                return self.call(Function::MakeDate, &types, arguments, T::Date).map(Some);
-            }
-            ("to_char", 2) => {
-                let moment = match &arguments[0].data_type {
-                    T::Date => T::Timestamptz,
-                    known @ (T::Timestamp | T::Timestamptz) => known.clone(),
-                    _ => return Ok(None),
-                };
-                if moment == T::Timestamptz {
-                    self.needs_utc("to_char of a timestamp with time zone")?;
-                }
-                let types = [moment, T::Text];
-                return self.call(Function::ToChar, &types, arguments, T::Text).map(Some);
-            }
-            _ => return Ok(None),
-        };
-        let moment = match &arguments[1].data_type {
-            T::Unknown => T::Timestamp,
-            T::Date if function == Function::DateTrunc => T::Timestamptz,
-            t if t.is_datetime() => t.clone(),
-            _ => return Ok(None),
-        };
-        let is_epoch =
-            matches!(&arguments[0].expr, Expr::Const(field) if field.as_text() == Some("epoch"));
-        if moment == T::Timestamptz && !is_epoch {
-            self.needs_utc(format_args!("{name} of a timestamp with time zone"))?;
-        }
-        let result = match function {
-            Function::DatePart => T::Float8,
-            Function::Extract => T::Numeric(None),
-            _ => moment.clone(),
-        };
-        self.call(function, &[T::Text, moment], arguments, result).map(Some)
     }
 
     fn array_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
@@ -465,7 +424,7 @@ impl Binder<'_> {
         self.call(function, &types, arguments, result).map(Some)
     }
 
-    fn call(
+    pub(super) fn call(
         &mut self,
         function: Function,
         types: &[DataType],
@@ -540,9 +499,11 @@ impl Binder<'_> {
                     Some(ast::TrimWhereField::Trailing) => "rtrim",
                 }
             }
-            E::Interval(_) => return Err(Error::unsupported("type interval")),
-            E::AtTimeZone { .. } => {
-                return Err(Error::unsupported("AT TIME ZONE").with_hint("Times are kept in UTC."));
+            E::AtTimeZone { timestamp, time_zone } => {
+                let moment = self.expression(scope, timestamp)?;
+                let zone = self.expression(scope, time_zone)?;
+                arguments.extend([zone, moment]);
+                "timezone"
             }
             E::Tuple(_) => return Err(Error::unsupported("a row constructor here")),
             other => return Err(Error::unsupported(format_args!("the expression {other}"))),
@@ -585,7 +546,7 @@ fn element_of_all(name: &str, element: &DataType, arguments: &[Typed]) -> Option
     })
 }
 
-fn called(function: Function, arguments: Vec<Expr>, result: DataType) -> Typed {
+pub(super) fn called(function: Function, arguments: Vec<Expr>, result: DataType) -> Typed {
     let expr = Expr::Call { function, arguments: arguments.into(), result: result.clone() };
     Typed::new(expr, result)
 }

@@ -20,6 +20,9 @@ impl Binder<'_> {
         right: Typed,
     ) -> Result<Typed> {
         let (left, right) = (self.stored(left), self.stored(right));
+        if let Some(moved) = self.moment_arithmetic((op, arithmetic), &left, &right)? {
+            return Ok(moved);
+        }
         let result = result_type(arithmetic, &left.data_type, &right.data_type)?;
         let operand = |known: &DataType, other: &DataType| match other {
             DataType::Unknown => known.without_modifier(),

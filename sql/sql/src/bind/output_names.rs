@@ -37,6 +37,7 @@ pub fn output_name(expr: &ast::Expr) -> String {
         },
         E::Extract { .. } => "extract".into(),
         E::AtTimeZone { .. } => "timezone".into(),
+        E::Interval(_) => "interval".into(),
         E::Substring { shorthand: true, .. } => "substr".into(),
         E::Substring { .. } => "substring".into(),
         E::Position { .. } => "position".into(),
@@ -82,6 +83,9 @@ fn type_label(data_type: &ast::DataType) -> String {
         Ok(DataType::Varchar(_)) => "varchar",
         Ok(DataType::Char(_)) => "bpchar",
         Ok(DataType::Timestamp) => "timestamp",
+        Ok(DataType::Interval(_)) => "interval",
+        Ok(DataType::Time(_)) => "time",
+        Ok(DataType::Timetz(_)) => "timetz",
         Ok(DataType::Timestamptz) => "timestamptz",
         Ok(other) => other.base_name(),
         // What only system catalogs have is called as it is written.

@@ -28,7 +28,6 @@ const OF_NUMERIC: &[&str] = &["exp", "ln", "log", "log10"];
 
 /// Everything else that clients and people are known to ask for.
 const MISSING: &[&str] = &[
-    "age",
     "bit_and",
     "bit_or",
     "bit_xor",
@@ -38,7 +37,6 @@ const MISSING: &[&str] = &[
     "covar_samp",
     "current_schemas",
     "current_setting",
-    "date_bin",
     "factorial",
     "format",
     "format_type",
@@ -48,13 +46,7 @@ const MISSING: &[&str] = &[
     "has_table_privilege",
     "inet_client_addr",
     "inet_server_addr",
-    "isfinite",
-    "justify_days",
-    "justify_hours",
     "lcm",
-    "make_interval",
-    "make_timestamp",
-    "make_timestamptz",
     "obj_description",
     "pg_client_encoding",
     "pg_encoding_to_char",
@@ -81,7 +73,6 @@ const MISSING: &[&str] = &[
     "to_date",
     "to_number",
     "to_regclass",
-    "to_timestamp",
     "var_pop",
     "var_samp",
     "variance",

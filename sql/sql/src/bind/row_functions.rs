@@ -5,14 +5,13 @@
 //! the placeholder `Column(FIRST_CALLED + n)`, and the calls together a relation behind the others:
 //! all side by side, as PostgreSQL has it.
 
-use procedure::query::{Interval, RowFunction};
+use procedure::query::RowFunction;
 use procedure::{Column, Expr, Function, JsonRows, Query, Reg};
 use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::binder::{Binder, Typed, fold};
-use super::intervals::interval_constant;
 use super::placeholders::{FIRST_CALLED, is_called};
 use super::scope::Scope;
 use super::state::Windows;
@@ -44,11 +43,6 @@ impl Binder<'_> {
         name: &str,
         arguments: &[&ast::Expr],
     ) -> Result<(Query, DataType)> {
-        if let ("generate_series", [first, last, step]) = (name, arguments)
-            && let Some(step) = interval_constant(step)?
-        {
-            return self.series_of_moments(scope, [first, last], step);
-        }
         let mut bound = Vec::with_capacity(arguments.len());
         for argument in arguments {
             bound.push(self.expression(scope, argument)?);
@@ -82,6 +76,12 @@ impl Binder<'_> {
             ("unnest", [Typed { data_type: DataType::Array(element), expr }]) => {
                 Ok((called(RowFunction::Elements, [expr.clone()]), (**element).clone()))
             }
+            ("generate_series", [first, last, step])
+                if [first, last].iter().any(|bound| bound.data_type.is_datetime())
+                    || matches!(step.data_type, DataType::Interval(_)) =>
+            {
+                self.series_of_moments([first, last], step)
+            }
             ("generate_series", [_, _] | [_, _, _]) => self.series(bound),
             ("generate_subscripts", [Typed { data_type: DataType::Array(_), .. }, ..]) => {
                 self.subscripts(bound)
@@ -111,28 +111,36 @@ impl Binder<'_> {
     /// Dates count as midnights with a time zone.
     fn series_of_moments(
         &mut self,
-        scope: &Scope,
-        [first, last]: [&ast::Expr; 2],
-        step: Interval,
+        bounds: [&Typed; 2],
+        step: &Typed,
     ) -> Result<(Query, DataType)> {
-        let bounds = vec![self.expression(scope, first)?, self.expression(scope, last)?];
         let is = |wanted: DataType| bounds.iter().any(|bound| bound.data_type == wanted);
         let other =
             |bound: &Typed| !bound.data_type.is_datetime() && bound.data_type != DataType::Unknown;
+        let is_step = matches!(step.data_type, DataType::Interval(_) | DataType::Unknown);
+        let missing = || {
+            let given = [bounds[0].clone(), bounds[1].clone(), step.clone()];
+            does_not_exist("generate_series", &given)
+        };
         let data_type = match (is(DataType::Timestamptz), is(DataType::Timestamp)) {
-            _ if bounds.iter().any(other) => {
-                return Err(does_not_exist("generate_series", &bounds));
-            }
+            _ if bounds.iter().any(|bound| other(bound)) || !is_step => return Err(missing()),
             (false, true) => DataType::Timestamp,
             (true, _) => DataType::Timestamptz,
             _ if is(DataType::Date) => DataType::Timestamptz,
-            _ => return Err(does_not_exist("generate_series", &bounds)),
+            _ => return Err(missing()),
         };
-        let mut inputs = Vec::with_capacity(2);
+        let mut inputs = Vec::with_capacity(3);
         for bound in bounds {
-            inputs.push(self.coerce(bound, &data_type, CastContext::Implicit)?);
+            inputs.push(self.coerce(bound.clone(), &data_type, CastContext::Implicit)?);
         }
-        Ok((called(RowFunction::Moments(step), inputs), data_type))
+        let step = self.coerce(step.clone(), &DataType::INTERVAL, CastContext::Implicit)?;
+        let by_hours = matches!(&step, Expr::Const(Value::Interval(by))
+            if by.months == 0 && by.days == 0);
+        if data_type == DataType::Timestamptz && !by_hours {
+            self.needs_utc("a series of timestamps with time zone by days or months")?;
+        }
+        inputs.push(step);
+        Ok((called(RowFunction::Moments, inputs), data_type))
     }
 
     /// The places of an array's elements.

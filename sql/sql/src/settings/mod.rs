@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use procedure::NoticeLevel;
+use types::interval::Style;
 use types::{DataType, Error, Height, Result, SqlState, Value, Zone};
 
 pub use known::CLIENT_ENCODINGS;
@@ -395,7 +396,9 @@ impl Settings {
 /// As the values say it.
 fn zone_of(values: &Values) -> Zone {
     let name = values.get("TimeZone");
-    name.and_then(|name| zones::find(name).ok()).unwrap_or_default()
+    let zone = name.and_then(|name| zones::find(name).ok()).unwrap_or_default();
+    let style = values.get("IntervalStyle").and_then(|style| Style::parse(style));
+    zone.styled(style.unwrap_or_default())
 }
 
 const BOOLEANS: [&str; 8] = [
@@ -455,7 +458,6 @@ fn check(name: &str, value: &str) -> Result<()> {
         "TimeZone" => zones::find(value).map(drop),
         "bytea_output" if !is(&["hex"]) => invalid("Use hex."),
         "DateStyle" if !value.to_ascii_uppercase().starts_with("ISO") => invalid("Use ISO, MDY."),
-        // How an interval is shown; no value is one yet.
         "IntervalStyle" if !is(&INTERVAL_STYLES) => {
             invalid("Available values: sql_standard, postgres, postgres_verbose, iso_8601.")
         }

@@ -194,6 +194,10 @@ impl Clocks for Fixed {
     fn ahead_when_shown_s(&self, _: i64) -> i64 {
         self.ahead_s
     }
+
+    fn fixed_ahead_s(&self) -> Option<i64> {
+        Some(self.ahead_s)
+    }
 }
 
 #[derive(Debug)]

@@ -1,0 +1,432 @@
+//! Dates, times and intervals: literals, functions of them, and what a session's clocks mean.
+//!
+//! Programs compute in UTC ([`types::zone`]). What is another value where clocks show another time
+//! is computed here where all of it is constant, and refused elsewhere.
+
+use procedure::{Expr, Function};
+use sqlparser::ast;
+use types::cast::CastContext;
+use types::interval::Fields;
+use types::moments::{Operator, operator};
+use types::{DataType, Error, Result, SqlState, Value};
+
+use super::binder::{Binder, Typed, fold};
+use super::functions::called;
+use super::scope::Scope;
+use crate::settings::zones;
+
+impl Binder<'_> {
+    /// `INTERVAL '1 day'`, with fields behind it or none.
+    pub(super) fn interval_literal(
+        &mut self,
+        scope: &Scope,
+        interval: &ast::Interval,
+    ) -> Result<Typed> {
+        let to = DataType::Interval(fields_of(interval)?);
+        let is_text = matches!(&*interval.value, ast::Expr::Value(value)
+            if value.value.clone().into_string().is_some());
+        if !is_text {
+            let what = format!("syntax error at or near \"{}\"", interval.value);
+            return Err(Error::new(SqlState::SYNTAX_ERROR, what)
+                .with_hint("An interval's text is a literal, as in INTERVAL '1 day'."));
+        }
+        let text = self.expression(scope, &interval.value)?;
+        let expr = self.coerce(text, &to, CastContext::Explicit)?;
+        Ok(Typed::new(expr, to))
+    }
+
+    /// An operator of which a side is a date, a time or an interval; `None` where none is.
+    pub(super) fn moment_arithmetic(
+        &mut self,
+        op: (procedure::BinaryOp, types::arithmetic::ArithmeticOp),
+        left: &Typed,
+        right: &Typed,
+    ) -> Result<Option<Typed>> {
+        let Some(found) = operator(op.1, &left.data_type, &right.data_type) else {
+            return Ok(None);
+        };
+        let Operator { left: l, right: r, result } = found?;
+        let left = self.coerce(left.clone(), &l, CastContext::Implicit)?;
+        let right = self.coerce(right.clone(), &r, CastContext::Implicit)?;
+        let sides = [(&left, &l), (&right, &r)];
+        let moves = sides.iter().any(|(_, t)| matches!(t, DataType::Interval(_)));
+        if result == DataType::Timestamptz && moves {
+            let by = sides.iter().find(|(_, t)| matches!(t, DataType::Interval(_)));
+            // Hours are as long everywhere.
+            let by_hours = matches!(by, Some((Expr::Const(Value::Interval(by)), _))
+                if by.months == 0 && by.days == 0);
+            let by_null = matches!(by, Some((Expr::Const(Value::Null), _)));
+            if !by_hours && !by_null && !self.in_view {
+                if let Some(moved) = self.moved_here(op.1, &left, &right)? {
+                    return Ok(Some(Typed::new(Expr::Const(moved), result)));
+                }
+                self.needs_utc("adding days or months to a timestamp with time zone")?;
+            }
+        }
+        let expr = Expr::Binary {
+            op: op.0,
+            left: Box::new(left),
+            right: Box::new(right),
+            result: result.clone(),
+        };
+        Ok(Some(Typed::new(fold(expr), result)))
+    }
+
+    /// A constant moment moved by a constant interval, as the session's clocks show it.
+    fn moved_here(
+        &mut self,
+        op: types::arithmetic::ArithmeticOp,
+        left: &Expr,
+        right: &Expr,
+    ) -> Result<Option<Value>> {
+        let (Expr::Const(left), Expr::Const(right)) = (left, right) else { return Ok(None) };
+        let (us, by) = match (left, right) {
+            (Value::Timestamptz(us), Value::Interval(by))
+            | (Value::Interval(by), Value::Timestamptz(us)) => (*us, *by),
+            _ => return Ok(None),
+        };
+        let by = match op {
+            types::arithmetic::ArithmeticOp::Sub => by.negated()?,
+            _ => by,
+        };
+        self.zone_dependent = true;
+        self.session.zone.moved(us, by).map(|us| Some(Value::Timestamptz(us)))
+    }
+
+    pub(super) fn datetime_function(
+        &mut self,
+        name: &str,
+        arguments: &[Typed],
+    ) -> Result<Option<Typed>> {
+        use DataType as T;
+        match (name, arguments.len()) {
+            ("date_part" | "extract" | "date_trunc", 2) => self.part_of_time(name, arguments),
+            ("to_char", 2) => self.time_to_char(arguments),
+            ("make_date", 3) => {
+                let types = [T::Int4, T::Int4, T::Int4];
+                self.call(Function::MakeDate, &types, arguments, T::Date).map(Some)
+            }
+            ("make_time", 3) => {
+                let types = [T::Int4, T::Int4, T::Float8];
+                self.call(Function::MakeTime, &types, arguments, T::Time(None)).map(Some)
+            }
+            ("make_interval", 0..=7) => self.make_interval(arguments).map(Some),
+            ("make_timestamp" | "make_timestamptz", 6) => {
+                self.make_timestamp(name, arguments).map(Some)
+            }
+            ("to_timestamp", 1)
+                if arguments[0].data_type.is_number() || arguments[0].data_type == T::Unknown =>
+            {
+                self.call(Function::ToTimestamp, &[T::Float8], arguments, T::Timestamptz).map(Some)
+            }
+            ("age", 1 | 2) => self.age(arguments),
+            ("justify_days" | "justify_hours" | "justify_interval", 1) => {
+                let function = match name {
+                    "justify_days" => Function::JustifyDays,
+                    "justify_hours" => Function::JustifyHours,
+                    _ => Function::JustifyInterval,
+                };
+                self.call_fitting(function, &[T::INTERVAL], arguments, T::INTERVAL)
+            }
+            ("date_bin", 3) => {
+                let moment = match common_moment(&arguments[1..]) {
+                    Some(moment) => moment,
+                    None => return Ok(None),
+                };
+                let types = [T::INTERVAL, moment.clone(), moment.clone()];
+                self.call_fitting(Function::DateBin, &types, arguments, moment)
+            }
+            ("timezone", 2) => self.at_time_zone(&arguments[0], &arguments[1]).map(Some),
+            ("isfinite", 1)
+                if arguments[0].data_type.is_datetime()
+                    || matches!(arguments[0].data_type, T::Interval(_)) =>
+            {
+                let present = fold(Expr::is_null(arguments[0].expr.clone(), true));
+                let null = Expr::Const(Value::Null);
+                let expr = Expr::Case { whens: [(present.clone(), present)].into(), otherwise: Box::new(null) };
+                Ok(Some(Typed::new(expr, T::Bool)))
+            }
+            ("current_time" | "localtime" | "current_timestamp" | "localtimestamp", 1) => {
+                self.current_time(name, &arguments[0]).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// EXTRACT, `date_part`, `date_trunc`.
+    fn part_of_time(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
+        use DataType as T;
+        let function = match name {
+            "date_part" => Function::DatePart,
+            "extract" => Function::Extract,
+            _ => Function::DateTrunc,
+        };
+        let moment = match &arguments[1].data_type {
+            T::Unknown => T::Timestamp,
+            T::Date if function == Function::DateTrunc => T::Timestamptz,
+            T::Time(_) if function == Function::DateTrunc => T::INTERVAL,
+            t @ (T::Interval(_) | T::Time(_)) => t.without_modifier(),
+            t @ T::Timetz(_) if function != Function::DateTrunc => t.without_modifier(),
+            t if t.is_datetime() => t.clone(),
+            _ => return Ok(None),
+        };
+        let is_epoch =
+            matches!(&arguments[0].expr, Expr::Const(field) if field.as_text() == Some("epoch"));
+        if moment == T::Timestamptz && !is_epoch {
+            self.needs_utc(format_args!("{name} of a timestamp with time zone"))?;
+        }
+        let result = match function {
+            Function::DatePart => T::Float8,
+            Function::Extract => T::Numeric(None),
+            _ => moment.clone(),
+        };
+        self.call(function, &[T::Text, moment], arguments, result).map(Some)
+    }
+
+    fn time_to_char(&mut self, arguments: &[Typed]) -> Result<Option<Typed>> {
+        use DataType as T;
+        let moment = match &arguments[0].data_type {
+            T::Date => T::Timestamptz,
+            T::Interval(_) | T::Time(_) => T::INTERVAL,
+            known @ (T::Timestamp | T::Timestamptz) => known.clone(),
+            _ => return Ok(None),
+        };
+        if moment == T::Timestamptz {
+            self.needs_utc("to_char of a timestamp with time zone")?;
+        }
+        self.call(Function::ToChar, &[moment, T::Text], arguments, T::Text).map(Some)
+    }
+
+    fn make_interval(&mut self, arguments: &[Typed]) -> Result<Typed> {
+        use DataType as T;
+        let types = [T::Int4, T::Int4, T::Int4, T::Int4, T::Int4, T::Int4, T::Float8];
+        let mut given = arguments.to_vec();
+        given.resize(types.len(), Typed::new(Expr::Const(Value::Int(0)), T::Int4));
+        self.call(Function::MakeInterval, &types, &given, T::INTERVAL)
+    }
+
+    fn make_timestamp(&mut self, name: &str, arguments: &[Typed]) -> Result<Typed> {
+        use DataType as T;
+        let days = [T::Int4, T::Int4, T::Int4];
+        let date = self.call(Function::MakeDate, &days, &arguments[..3], T::Date)?;
+        let clock = [T::Int4, T::Int4, T::Float8];
+        let time = self.call(Function::MakeTime, &clock, &arguments[3..], T::Time(None))?;
+        let types = [T::Date, T::Time(None)];
+        let made = self.call(Function::MakeTimestamp, &types, &[date, time], T::Timestamp)?;
+        if name == "make_timestamp" {
+            return Ok(made);
+        }
+        let made = Typed::new(fold(made.expr), made.data_type);
+        let expr = self.coerce(made, &T::Timestamptz, CastContext::Implicit)?;
+        Ok(Typed::new(expr, T::Timestamptz))
+    }
+
+    /// From the second moment to the first, or from the first to today's midnight.
+    fn age(&mut self, arguments: &[Typed]) -> Result<Option<Typed>> {
+        use DataType as T;
+        let Some(moment) = common_moment(arguments) else { return Ok(None) };
+        if moment == T::Timestamptz {
+            self.needs_utc("age() of a timestamp with time zone")?;
+        }
+        let mut given = arguments.to_vec();
+        if given.len() == 1 {
+            self.needs_utc("age() from today")?;
+            let cast = |input, to| Expr::Cast { input: Box::new(input), to, explicit: true };
+            let today = cast(cast(Expr::Now, T::Date), moment.clone());
+            given.insert(0, Typed::new(today, moment.clone()));
+        }
+        let types = [moment.clone(), moment];
+        self.call_fitting(Function::Age, &types, &given, T::INTERVAL)
+    }
+
+    /// `current_time(3)` and its like: digits of a second that are kept.
+    fn current_time(&mut self, name: &str, digits: &Typed) -> Result<Typed> {
+        use DataType as T;
+        let digits = match &digits.expr {
+            Expr::Const(Value::Int(digits)) => u8::try_from(*digits).ok(),
+            _ => None,
+        };
+        let Some(digits) = digits else {
+            let what = format!("syntax error in the precision of {name}");
+            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+        };
+        let Some(now) = self.niladic(name)? else {
+            return Err(Error::new(SqlState::INTERNAL_ERROR, "a clock without a time"));
+        };
+        let to = match now.data_type {
+            T::Time(_) => T::Time(Some(digits.min(6))),
+            T::Timetz(_) => T::Timetz(Some(digits.min(6))),
+            other if digits >= 6 => return Ok(Typed::new(now.expr, other)),
+            _ => return Err(Error::unsupported(format_args!("{name}({digits})"))),
+        };
+        let expr = self.coerce(now, &to, CastContext::Explicit)?;
+        Ok(Typed::new(expr, to.without_modifier()))
+    }
+
+    /// `moment AT TIME ZONE zone`: the zone is an interval, or the name of one with one offset.
+    pub(super) fn at_time_zone(&mut self, zone: &Typed, moment: &Typed) -> Result<Typed> {
+        use DataType as T;
+        let (input, result) = match &moment.data_type {
+            T::Timestamp => (T::Timestamp, T::Timestamptz),
+            T::Timestamptz | T::Date | T::Unknown => (T::Timestamptz, T::Timestamp),
+            T::Time(_) | T::Timetz(_) => (T::Timetz(None), T::Timetz(None)),
+            other => {
+                let what = format!("function pg_catalog.timezone({}, {other}) does not exist", zone.data_type);
+                return Err(Error::new(SqlState::UNDEFINED_FUNCTION, what).with_hint(
+                    "No function matches the given name and argument types. You might need to add \
+                     explicit type casts.",
+                ));
+            }
+        };
+        let zone = match &zone.data_type {
+            T::Interval(_) => zone.clone(),
+            _ => {
+                let ahead = match &zone.expr {
+                    Expr::Const(Value::Text(name)) => zones::find(name)
+                        .map_err(|_| unknown_zone(name))?
+                        .fixed_ahead_s(),
+                    _ => None,
+                };
+                let Some(ahead_s) = ahead else {
+                    return Err(Error::unsupported("AT TIME ZONE")
+                        .with_hint("Times are kept in UTC."));
+                };
+                let ahead = types::Interval::new(0, 0, ahead_s * types::interval::SECOND_US);
+                Typed::new(Expr::Const(ahead.into()), T::INTERVAL)
+            }
+        };
+        self.call(Function::AtTimeZone, &[T::INTERVAL, input], &[zone, moment.clone()], result)
+    }
+
+    /// `(a, b) OVERLAPS (c, d)`: a second end may be how long the span is.
+    pub(super) fn overlaps(
+        &mut self,
+        scope: &Scope,
+        left: &ast::Expr,
+        right: &ast::Expr,
+    ) -> Result<Typed> {
+        use DataType as T;
+        let wrong = || {
+            let what = "wrong number of parameters on a side of OVERLAPS expression";
+            Error::new(SqlState::SYNTAX_ERROR, what)
+        };
+        let mut ends = Vec::with_capacity(4);
+        for side in [left, right] {
+            let ast::Expr::Tuple(parts) = side else { return Err(wrong()) };
+            let [from, to] = parts.as_slice() else { return Err(wrong()) };
+            let (from, to) = (self.expression(scope, from)?, self.expression(scope, to)?);
+            let to = match to.data_type {
+                T::Interval(_) => {
+                    let again = Typed::new(self.again(&from.expr)?, from.data_type.clone());
+                    let op = (procedure::BinaryOp::Add, types::arithmetic::ArithmeticOp::Add);
+                    self.moment_arithmetic(op, &again, &to)?.ok_or_else(wrong)?
+                }
+                _ => to,
+            };
+            ends.extend([from, to]);
+        }
+        let clock = ends.iter().find_map(|end| match &end.data_type {
+            clock @ (T::Time(_) | T::Timetz(_)) => Some(clock.without_modifier()),
+            _ => None,
+        });
+        let Some(moment) = clock.or_else(|| common_moment(&ends)) else {
+            let types: Vec<String> = ends.iter().map(|end| end.data_type.to_string()).collect();
+            let what = format!("function pg_catalog.overlaps({}) does not exist", types.join(", "));
+            return Err(Error::new(SqlState::UNDEFINED_FUNCTION, what));
+        };
+        let types = [moment.clone(), moment.clone(), moment.clone(), moment];
+        self.call(Function::Overlaps, &types, &ends, T::Bool)
+    }
+}
+
+/// A timestamp with a time zone where one is, or where all are dates.
+fn common_moment(of: &[Typed]) -> Option<DataType> {
+    use DataType as T;
+    let is = |wanted: &T| of.iter().any(|typed| typed.data_type == *wanted);
+    let known = |typed: &Typed| typed.data_type.is_datetime() || typed.data_type == T::Unknown;
+    if !of.iter().all(known) {
+        return None;
+    }
+    Some(match (is(&T::Timestamptz), is(&T::Timestamp)) {
+        (true, _) => T::Timestamptz,
+        (_, true) => T::Timestamp,
+        _ => T::Timestamptz,
+    })
+}
+
+fn unknown_zone(name: &str) -> Error {
+    let what = format!("time zone \"{name}\" not recognized");
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
+}
+
+/// The fields that stand behind an interval's text.
+fn fields_of(interval: &ast::Interval) -> Result<Fields> {
+    let named = |field: &Option<ast::DateTimeField>| {
+        field.as_ref().map(|field| field.to_string().to_ascii_lowercase())
+    };
+    let range = match (named(&interval.leading_field), named(&interval.last_field)) {
+        (None, _) => String::new(),
+        (Some(only), None) => only,
+        (Some(first), Some(last)) => format!("{first} to {last}"),
+    };
+    let digits = interval.fractional_seconds_precision.or(interval.leading_precision);
+    let digits = digits.map(|digits| u32::try_from(digits).unwrap_or(u32::MAX));
+    Fields::of(&range, digits)
+}
+
+/// Names of the parameters of what is usually called by them.
+fn parameters_of(name: &str) -> Option<&'static [&'static str]> {
+    Some(match name {
+        "make_interval" => &["years", "months", "weeks", "days", "hours", "mins", "secs"],
+        "make_date" => &["year", "month", "day"],
+        "make_time" => &["hour", "min", "sec"],
+        "make_timestamp" | "make_timestamptz" => &["year", "month", "mday", "hour", "min", "sec"],
+        _ => return None,
+    })
+}
+
+/// Arguments in their order, where some are named and the function is one that has names for them;
+/// `None` stands for one that is left out.
+pub(super) fn by_name<'a>(
+    call: &str,
+    arguments: &'a [ast::FunctionArg],
+) -> Option<Result<Vec<Option<&'a ast::Expr>>>> {
+    use ast::{FunctionArg as A, FunctionArgExpr as E};
+    let is_named = |argument: &A| !matches!(argument, A::Unnamed(_));
+    if !arguments.iter().any(is_named) {
+        return None;
+    }
+    let parameters = parameters_of(call)?;
+    let missing = || {
+        let what = format!("function {call} with these argument names does not exist");
+        Error::new(SqlState::UNDEFINED_FUNCTION, what)
+            .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+    };
+    let mut places: Vec<Option<&ast::Expr>> = vec![None; parameters.len()];
+    let mut named = false;
+    for (place, argument) in arguments.iter().enumerate() {
+        let (place, expr) = match argument {
+            A::Unnamed(E::Expr(expr)) if !named => (Some(place), expr),
+            A::Named { name, arg: E::Expr(expr), .. } => {
+                named = true;
+                let name = crate::syntax::names::fold(name);
+                (parameters.iter().position(|known| *known == name), expr)
+            }
+            A::ExprNamed { name: ast::Expr::Identifier(name), arg: E::Expr(expr), .. } => {
+                named = true;
+                let name = crate::syntax::names::fold(name);
+                (parameters.iter().position(|known| *known == name), expr)
+            }
+            _ => return Some(Err(missing())),
+        };
+        match place.and_then(|place| places.get_mut(place)) {
+            Some(free @ None) => *free = Some(expr),
+            _ => return Some(Err(missing())),
+        }
+    }
+    let may_be_left_out = call == "make_interval";
+    match !may_be_left_out && places.iter().any(Option::is_none) {
+        true => Some(Err(missing())),
+        false => Some(Ok(places)),
+    }
+}
