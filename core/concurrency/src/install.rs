@@ -340,6 +340,7 @@ fn identical(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
         (Value::Jsonb(a), Value::Jsonb(b)) => a.as_str() == b.as_str(),
+        (Value::Interval(a), Value::Interval(b)) => a.is_same(b),
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| identical(a, b))
         }

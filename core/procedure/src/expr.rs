@@ -10,7 +10,7 @@ pub struct Reg(pub u16);
 
 /// Pure: no expression touches data, the clock or chance. What is random is a function of a seed
 /// and of its place in the program (see [`draws`](crate::draws)).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub enum Expr {
     Const(Value),
     Reg(Reg),
@@ -75,6 +75,58 @@ pub enum Expr {
         arguments: Box<[Expr]>,
         result: DataType,
     },
+}
+
+/// Two that are equal compute the same to the last bit, so their constants are identical and not
+/// only equal as SQL has it: `d + '1 mon'` is another than `d + '30 days'`.
+impl PartialEq for Expr {
+    fn eq(&self, other: &Expr) -> bool {
+        use Expr as E;
+        match (self, other) {
+            (E::Const(a), E::Const(b)) => a.is_identical(b),
+            (E::Reg(a), E::Reg(b)) => a == b,
+            (E::Column(a), E::Column(b)) => a == b,
+            (E::Now, E::Now) => true,
+            (E::Unary { op: a, input: x }, E::Unary { op: b, input: y }) => a == b && x == y,
+            (
+                E::Binary { op, left, right, result },
+                E::Binary { op: b, left: l, right: r, result: t },
+            ) => op == b && left == l && right == r && result == t,
+            (E::And(a), E::And(b)) | (E::Or(a), E::Or(b)) => a == b,
+            (E::Coalesce(a), E::Coalesce(b)) | (E::Array(a), E::Array(b)) => a == b,
+            (E::IsNull { input: x, negated: a }, E::IsNull { input: y, negated: b }) => {
+                a == b && x == y
+            }
+            (E::Case { whens: a, otherwise: x }, E::Case { whens: b, otherwise: y }) => {
+                a == b && x == y
+            }
+            (E::Cast { input: x, to: a, explicit: e }, E::Cast { input: y, to: b, explicit: f }) => {
+                a == b && e == f && x == y
+            }
+            (
+                E::InList { input: x, list: a, negated: n },
+                E::InList { input: y, list: b, negated: m },
+            ) => n == m && x == y && a == b,
+            (E::AnyEqual { input: x, array: a }, E::AnyEqual { input: y, array: b }) => {
+                x == y && a == b
+            }
+            (
+                E::Like { input, pattern, escape, case_insensitive, negated },
+                E::Like { input: x, pattern: p, escape: e, case_insensitive: c, negated: n },
+            ) => {
+                let same_way = escape == e && case_insensitive == c && negated == n;
+                same_way && input == x && pattern == p
+            }
+            (E::Element { array: a, index: x }, E::Element { array: b, index: y }) => {
+                a == b && x == y
+            }
+            (
+                E::Call { function, arguments, result },
+                E::Call { function: f, arguments: a, result: r },
+            ) => function == f && result == r && arguments == a,
+            _ => false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

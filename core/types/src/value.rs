@@ -3,8 +3,8 @@
 //! A value is at most 32 bytes: short strings, numbers and every time are inline, long strings own
 //! a buffer, bytes, arrays and numerics of more than 28 digits are shared. Equality is SQL's
 //! `IS NOT DISTINCT FROM` within one type, so values can be grouped and counted: NULL equals NULL,
-//! NaN equals NaN, -0 equals 0, 1.0 equals 1.00, and a month equals 30 days. Values of different types are never equal
-//! here; see [`compare`](crate::compare::compare) for SQL's `=`.
+//! NaN equals NaN, -0 equals 0, 1.0 equals 1.00, and a month equals 30 days. Values of different
+//! types are never equal here; see [`compare`](crate::compare::compare) for SQL's `=`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 
-pub use crate::datatype::DataType;
 use crate::clock::ZonedTime;
+pub use crate::datatype::DataType;
 use crate::interval::Interval;
 use crate::json::Jsonb;
 use crate::numeric::Numeric;
@@ -272,6 +272,23 @@ impl Value {
     }
 }
 
+impl Value {
+    /// Whether it is another to the last bit: SQL has -0.0 and 0.0, 1.0 and 1.00, a month and 30
+    /// days for the same, row images and what is computed from them do not.
+    pub fn is_identical(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
+            (Value::Numeric(a), Value::Numeric(b)) => a.is_identical(b),
+            (Value::Jsonb(a), Value::Jsonb(b)) => a.as_str() == b.as_str(),
+            (Value::Interval(a), Value::Interval(b)) => a.is_same(b),
+            (Value::Array(a), Value::Array(b)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.is_identical(b))
+            }
+            _ => self == other,
+        }
+    }
+}
+
 fn weight_of_all(values: &[Value]) -> usize {
     values.iter().map(Value::weight).sum()
 }
@@ -297,7 +314,6 @@ impl Hash for Value {
             Value::Bytes(bytes) => bytes.hash(state),
             Value::Uuid(uuid) => uuid.hash(state),
             Value::Date(days) => days.hash(state),
-            Value::Timestamp(us) | Value::Timestamptz(us) => us.hash(state),
             Value::Jsonb(json) => json.hash(state),
             Value::Timestamp(us) | Value::Timestamptz(us) | Value::Time(us) => us.hash(state),
             Value::Interval(interval) => interval.hash(state),

@@ -126,7 +126,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
 
     /// A register may have another value.
     fn assign(&mut self, register: Reg, value: Value) {
-        match identical(self.new.frame.get(register), &value) {
+        match self.new.frame.get(register).is_identical(&value) {
             true => self.changed.remove(register),
             false => {
                 self.changed.insert(register);
@@ -167,7 +167,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
         self.emitted = self.new.frame.result.rows.len();
         self.new.frame.result.rows.extend(behind);
         for (register, before) in node.outputs.iter().zip(before) {
-            let same = identical(&before, self.new.frame.get(*register));
+            let same = before.is_identical(self.new.frame.get(*register));
             match same || self.new.cache.forgets_dependents {
                 true => self.changed.remove(*register),
                 false => self.changed.insert(*register),
@@ -422,7 +422,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
         }
         node.window.iter().for_each(|register| self.changed.remove(*register));
         for (carried, before) in carried.iter().zip(before) {
-            if !identical(&before, self.new.frame.get(carried.register)) {
+            if !before.is_identical(self.new.frame.get(carried.register)) {
                 self.changed.insert(carried.register);
             }
         }
@@ -552,7 +552,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
         }
         for (register, before) in own.iter().zip(before) {
             let used = node.window.binary_search(register).is_ok();
-            if used && !identical(&before, self.new.frame.get(*register)) {
+            if used && !before.is_identical(self.new.frame.get(*register)) {
                 self.changed.insert(*register);
             }
         }
@@ -582,17 +582,4 @@ fn emits(step: &Step) -> bool {
     );
     let mut inside = crate::analysis::visit::blocks(step).into_iter().flatten();
     own || inside.any(|block| block.iter().any(emits))
-}
-
-/// Equal in what a client or the ledger may see of it.
-fn identical(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
-        (Value::Numeric(a), Value::Numeric(b)) => a.is_identical(b),
-        (Value::Jsonb(a), Value::Jsonb(b)) => a.as_str() == b.as_str(),
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| identical(a, b))
-        }
-        _ => a == b,
-    }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use types::datetime::{DATE_MAX, DATE_MIN, DAY_US};
 use types::json::write::push_string;
 use types::numeric::Numeric;
-use types::{ColumnSchema, DataType, Jsonb, Value};
+use types::{ColumnSchema, DataType, Interval, Jsonb, Value, ZonedTime};
 
 pub fn ints() -> impl Strategy<Value = i64> {
     prop_oneof![any::<i64>(), -1000..1000i64, Just(i64::MIN), Just(i64::MAX),]
@@ -73,6 +73,22 @@ pub fn timestamps() -> impl Strategy<Value = i64> {
     (dates(), 0..DAY_US).prop_map(|(days, us)| i64::from(days) * DAY_US + us)
 }
 
+/// Many that last as long as another.
+pub fn intervals() -> impl Strategy<Value = Interval> {
+    let count = || prop_oneof![-2..3i32, any::<i32>(), Just(30), Just(i32::MIN), Just(i32::MAX)];
+    let us = prop_oneof![
+        (-2..3i64).prop_map(|days| days * DAY_US),
+        any::<i64>(),
+        Just(i64::MIN),
+        Just(i64::MAX),
+    ];
+    (count(), count(), us).prop_map(|(months, days, us)| Interval { months, days, us })
+}
+
+pub fn zoned_times() -> impl Strategy<Value = ZonedTime> {
+    (0..=DAY_US, -57_599..57_600i32).prop_map(|(us, west_s)| ZonedTime { us, west_s })
+}
+
 /// Few keys, so that objects meet under them, and equal values with other digits.
 pub fn jsons() -> impl Strategy<Value = Jsonb> {
     let string = |text: String| {
@@ -121,6 +137,9 @@ pub fn column_types() -> Vec<DataType> {
         DataType::Timestamp,
         DataType::Timestamptz,
         DataType::Jsonb,
+        DataType::INTERVAL,
+        DataType::Time(None),
+        DataType::Timetz(None),
     ]
 }
 
@@ -150,6 +169,11 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
         DataType::Timestamptz => timestamps().prop_map(Value::Timestamptz).boxed(),
         DataType::Json => jsons().prop_map(|json| Value::text(json.as_str())).boxed(),
         DataType::Jsonb => jsons().prop_map(Value::from).boxed(),
+        DataType::Interval(fields) => {
+            intervals().prop_map(move |span| Value::Interval(fields.apply(span))).boxed()
+        }
+        DataType::Time(_) => (0..=DAY_US).prop_map(Value::Time).boxed(),
+        DataType::Timetz(_) => zoned_times().prop_map(Value::Timetz).boxed(),
         DataType::Array(element) => {
             prop::collection::vec(nullable(&element), 0..5).prop_map(Value::from).boxed()
         }

@@ -9,6 +9,7 @@ use procedure::{Expr, Function, Interrupt, Reg, Step};
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
 use types::cast::{CastContext, cast, cast_context, common_type};
+use types::interval::Style;
 use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::scope::Variable;
@@ -407,7 +408,7 @@ impl<'a> Binder<'a> {
             expr if !Zone::matters(from, to) => Ok(converted(expr, from, to, explicit)),
             Expr::Const(value) => self.convert_constant(&value, to, explicit),
             expr => {
-                self.needs_utc(format_args!("a conversion from {from} to {to}"))?;
+                self.needs_plain(from, to, format_args!("a conversion from {from} to {to}"))?;
                 Ok(converted(expr, from, to, explicit))
             }
         }
@@ -418,7 +419,11 @@ impl<'a> Binder<'a> {
             Value::Null => true,
             // The standard's style alone reads a sign in another way.
             Value::Text(text) if matches!(to, DataType::Interval(_)) => {
-                !text.trim_start().starts_with('-')
+                let style = self.session.zone.style();
+                style != Style::SqlStandard || !text.trim_start().starts_with('-')
+            }
+            Value::Text(text) if matches!(to, DataType::Timetz(_)) => {
+                types::clock::read_zoned(text, None, None).is_ok()
             }
             Value::Text(text) => Value::says_offset(text),
             _ => false,
@@ -428,6 +433,31 @@ impl<'a> Binder<'a> {
         }
         self.zone_dependent |= !says_itself;
         self.session.zone.cast(value, to, explicit).map(Expr::Const)
+    }
+
+    /// Between a type and text, or another type of time.
+    ///
+    /// # Errors
+    /// 0A000: of intervals the session has another style, of others it has other clocks.
+    pub(super) fn needs_plain(
+        &mut self,
+        from: &DataType,
+        to: &DataType,
+        what: impl fmt::Display,
+    ) -> Result<()> {
+        let is_interval = |t: &DataType| match t {
+            DataType::Array(element) => matches!(**element, DataType::Interval(_)),
+            other => matches!(other, DataType::Interval(_)),
+        };
+        if !is_interval(from) && !is_interval(to) {
+            return self.needs_utc(what);
+        }
+        self.zone_dependent = true;
+        match self.session.zone.style() {
+            Style::Postgres => Ok(()),
+            _ => Err(Error::unsupported(format_args!("{what} in this interval style"))
+                .with_hint("SET intervalstyle = 'postgres' for it, or convert in the client.")),
+        }
     }
 
     /// # Errors

@@ -276,7 +276,8 @@ impl Binder<'_> {
                 let input = self.resolved(argument.clone())?;
                 let input = self.shown(input)?;
                 if Zone::matters(&input.data_type, &T::Text) {
-                    self.needs_utc(format_args!("{} as text", input.data_type))?;
+                    let from = &input.data_type;
+                    self.needs_plain(from, &T::Text, format_args!("{from} as text"))?;
                 }
                 inputs.push(input.expr);
             }
@@ -286,7 +287,8 @@ impl Binder<'_> {
             let function = if name == "quote_literal" { QuoteLiteral } else { QuoteNullable };
             let input = self.resolved(arguments[0].clone())?;
             if Zone::matters(&input.data_type, &T::Text) {
-                self.needs_utc(format_args!("{} as text", input.data_type))?;
+                let from = &input.data_type;
+                self.needs_plain(from, &T::Text, format_args!("{from} as text"))?;
             }
             let text = self.coerce(input, &T::Text, CastContext::Explicit)?;
             return Ok(Some(called(function, vec![text], T::Text)));
@@ -415,7 +417,7 @@ impl Binder<'_> {
             }
             ("array_to_string", 2 | 3) => {
                 if Zone::matters(&element, &T::Text) {
-                    self.needs_utc(format_args!("{element} as text"))?;
+                    self.needs_plain(&element, &T::Text, format_args!("{element} as text"))?;
                 }
                 (Function::ArrayToString, vec![array, T::Text, T::Text], T::Text)
             }

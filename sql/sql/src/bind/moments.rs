@@ -143,7 +143,10 @@ impl Binder<'_> {
             {
                 let present = fold(Expr::is_null(arguments[0].expr.clone(), true));
                 let null = Expr::Const(Value::Null);
-                let expr = Expr::Case { whens: [(present.clone(), present)].into(), otherwise: Box::new(null) };
+                let expr = Expr::Case {
+                    whens: [(present.clone(), present)].into(),
+                    otherwise: Box::new(null),
+                };
                 Ok(Some(Typed::new(expr, T::Bool)))
             }
             ("current_time" | "localtime" | "current_timestamp" | "localtimestamp", 1) => {
@@ -271,7 +274,10 @@ impl Binder<'_> {
             T::Timestamptz | T::Date | T::Unknown => (T::Timestamptz, T::Timestamp),
             T::Time(_) | T::Timetz(_) => (T::Timetz(None), T::Timetz(None)),
             other => {
-                let what = format!("function pg_catalog.timezone({}, {other}) does not exist", zone.data_type);
+                let what = format!(
+                    "function pg_catalog.timezone({}, {other}) does not exist",
+                    zone.data_type
+                );
                 return Err(Error::new(SqlState::UNDEFINED_FUNCTION, what).with_hint(
                     "No function matches the given name and argument types. You might need to add \
                      explicit type casts.",
@@ -282,14 +288,15 @@ impl Binder<'_> {
             T::Interval(_) => zone.clone(),
             _ => {
                 let ahead = match &zone.expr {
-                    Expr::Const(Value::Text(name)) => zones::find(name)
-                        .map_err(|_| unknown_zone(name))?
-                        .fixed_ahead_s(),
+                    Expr::Const(Value::Text(name)) => {
+                        zones::find(name).map_err(|_| unknown_zone(name))?.fixed_ahead_s()
+                    }
                     _ => None,
                 };
                 let Some(ahead_s) = ahead else {
-                    return Err(Error::unsupported("AT TIME ZONE")
-                        .with_hint("Times are kept in UTC."));
+                    return Err(
+                        Error::unsupported("AT TIME ZONE").with_hint("Times are kept in UTC.")
+                    );
                 };
                 let ahead = types::Interval::new(0, 0, ahead_s * types::interval::SECOND_US);
                 Typed::new(Expr::Const(ahead.into()), T::INTERVAL)
@@ -420,7 +427,7 @@ pub(super) fn by_name<'a>(
             _ => return Some(Err(missing())),
         };
         match place.and_then(|place| places.get_mut(place)) {
-            Some(free @ None) => *free = Some(expr),
+            Some(free) if free.is_none() => *free = Some(expr),
             _ => return Some(Err(missing())),
         }
     }

@@ -76,7 +76,8 @@ impl Binder<'_> {
         let result = concat_type(&left.data_type, &right.data_type)?;
         for side in [&left, &right] {
             if Zone::matters(&side.data_type, &result) {
-                self.needs_utc(format_args!("{} as text", side.data_type))?;
+                let from = &side.data_type;
+                self.needs_plain(from, &result, format_args!("{from} as text"))?;
             }
         }
         if matches!(result, DataType::Array(_)) {

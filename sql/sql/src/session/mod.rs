@@ -465,8 +465,12 @@ impl Session {
 
     /// What the ledger is asked for speaks of moments, and not of what clocks show.
     fn check_zone(&self, bound: &Bound<Action>) -> Result<()> {
-        match bound.zone_dependent && !self.info.zone.is_utc() {
+        match bound.zone_dependent && !self.info.zone.is_plain() {
             false => Ok(()),
+            true if self.info.zone.is_utc() => Err(Error::unsupported(
+                "an interval from or as text, in a statement that writes, in this interval style",
+            )
+            .with_hint("SET intervalstyle = 'postgres' for it, or hand it over as a parameter.")),
             true => Err(Error::unsupported(format_args!(
                 "a time without an offset, in a statement that writes, in the time zone {}",
                 self.info.zone.name()

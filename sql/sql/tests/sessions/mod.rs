@@ -31,6 +31,7 @@ mod settings;
 mod signed;
 mod tables_as;
 mod temporary;
+mod times;
 mod types;
 mod zones;
 
