@@ -73,6 +73,8 @@ enum Kind {
     Timestamp,
     Timestamptz,
     Uuid,
+    /// A constant, by which moments are moved.
+    Interval,
     /// Shown and counted, never compared.
     Opaque,
 }
@@ -162,6 +164,7 @@ impl Kind {
             Value::Timestamp(_) => Kind::Timestamp,
             Value::Timestamptz(_) => Kind::Timestamptz,
             Value::Uuid(_) => Kind::Uuid,
+            Value::Interval(_) => Kind::Interval,
             _ => return None,
         })
     }
@@ -177,12 +180,12 @@ impl Kind {
     }
 
     fn is_ordered(self) -> bool {
-        self != Kind::Opaque
+        !matches!(self, Kind::Opaque | Kind::Interval)
     }
 
     /// Whether values that are equal are the same.
     fn is_keyed(self) -> bool {
-        !matches!(self, Kind::Opaque | Kind::Free | Kind::Float)
+        !matches!(self, Kind::Opaque | Kind::Free | Kind::Float | Kind::Interval)
     }
 
     fn is_exact(self) -> bool {
@@ -504,6 +507,12 @@ impl Scope<'_> {
                 return matches!(op, Add | Subtract).then_some(Kind::Date);
             }
             (Kind::Int(0..=10), Kind::Date) => return (op == Add).then_some(Kind::Date),
+            (Kind::Date | Kind::Timestamp, Kind::Interval) => {
+                return matches!(op, Add | Subtract).then_some(Kind::Timestamp);
+            }
+            (Kind::Interval, Kind::Date | Kind::Timestamp) => {
+                return (op == Add).then_some(Kind::Timestamp);
+            }
             _ => {}
         }
         let is_arithmetic = matches!(op, Add | Subtract | Multiply | Divide);
@@ -597,6 +606,7 @@ fn cast(from: Kind, to: &DataType) -> Option<Kind> {
             (whole + scale <= FLOAT_DIGITS_MAX).then_some(Kind::Float)
         }
         (Kind::Text, DataType::Text) => Some(from),
+        (Kind::Date, DataType::Timestamp) => Some(Kind::Timestamp),
         _ => None,
     }
 }
@@ -646,6 +656,8 @@ mod tests {
             "SELECT name::varchar(3) || 'x', upper(name), substring(name, 2, 3) FROM t",
             "SELECT extract(year FROM day), day + 7, day - date '2026-01-01' FROM t",
             "SELECT date_trunc('month', at), count(*) FROM t GROUP BY 1",
+            "SELECT count(*) FROM t WHERE day <= date '2026-01-31' - interval '90 days'",
+            "SELECT day + interval '1 month', at - interval '1 hour' FROM t",
             "SELECT sum(CASE WHEN name LIKE 'a%' THEN price ELSE 0 END) / sum(price) FROM t",
         ] {
             assert!(agreed(text), "{text}");
@@ -691,6 +703,7 @@ mod tests {
             "SELECT round($1, 2) FROM t WHERE price > $1",
             "SELECT extract(epoch FROM day) FROM t",
             "SELECT now(), id FROM t",
+            "SELECT id FROM t GROUP BY id, interval '1 month' * id",
             "SELECT id, random() FROM t",
             "SELECT id FROM t WHERE random() < 0.5",
         ];
