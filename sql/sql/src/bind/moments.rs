@@ -11,7 +11,6 @@ use types::moments::{Operator, operator};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed, fold};
-use super::functions::called;
 use super::scope::Scope;
 use crate::settings::zones;
 

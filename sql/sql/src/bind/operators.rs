@@ -71,11 +71,17 @@ impl Binder<'_> {
             DataType::Unknown if beside(other) => binder.resolved(typed),
             _ => Ok(typed),
         };
-        let left = as_text(self, left, &right)?;
-        let right = as_text(self, right, &left)?;
+        let mut left = as_text(self, left, &right)?;
+        let mut right = as_text(self, right, &left)?;
         let result = concat_type(&left.data_type, &right.data_type)?;
-        for side in [&left, &right] {
-            if Zone::matters(&side.data_type, &result) {
+        for side in [&mut left, &mut right] {
+            if !Zone::matters(&side.data_type, &result) {
+                continue;
+            }
+            if matches!(side.expr, Expr::Const(_)) {
+                let text = self.coerce(side.clone(), &result, CastContext::Explicit)?;
+                *side = Typed::new(text, result.clone());
+            } else {
                 let from = &side.data_type;
                 self.needs_plain(from, &result, format_args!("{from} as text"))?;
             }

@@ -142,6 +142,13 @@ impl Session {
 /// The literal as a value of the type that its place has.
 fn value_of(literal: Literal, data_type: &DataType, zone: &Zone) -> Option<Value> {
     match literal.value {
+        // What a number without a unit counts, the fields of its place say.
+        Value::Text(text)
+            if matches!(data_type, DataType::Interval(_))
+                && !text.contains(|letter: char| letter.is_ascii_alphabetic()) =>
+        {
+            None
+        }
         Value::Text(text) if literal.data_type.is_none() => {
             Value::read_text_in(data_type, &text, zone).ok()
         }
