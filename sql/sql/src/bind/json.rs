@@ -153,7 +153,8 @@ impl Binder<'_> {
         let typed = self.resolved(typed)?;
         let typed = self.shown(typed)?;
         if Zone::matters(&typed.data_type, &DataType::Text) {
-            self.needs_utc(format_args!("{} as {json}", typed.data_type))?;
+            let from = &typed.data_type;
+            self.needs_plain(from, &DataType::Text, format_args!("{from} as {json}"))?;
         }
         let mut element = &typed.data_type;
         while let DataType::Array(of) = element {
@@ -281,7 +282,8 @@ impl Binder<'_> {
                     }
                     of => {
                         if Zone::matters(of, &DataType::Text) {
-                            self.needs_utc(format_args!("{of} as json"))?;
+                            let of = of.clone();
+                            self.needs_plain(&of, &DataType::Text, format_args!("{of} as json"))?;
                         }
                         (vec![typed], JsonFunction::Gather)
                     }

@@ -184,8 +184,16 @@ impl Session {
     /// Whether a query could convert moments, which an analyst does in UTC: it names a table that
     /// has some, a view, or what takes them apart.
     fn is_about_times(&self, versioned: &Versioned, parsed: &Parsed) -> bool {
-        const WORDS: [&str; 6] =
-            ["current_date", "localtime", "date_trunc", "date_part", "extract(", "::date"];
+        const WORDS: [&str; 8] = [
+            "current_date",
+            "localtime",
+            "date_trunc",
+            "date_part",
+            "extract(",
+            "::date",
+            "timetz",
+            "time with time zone",
+        ];
         let text = parsed.text.to_ascii_lowercase();
         let Some(query) = parsed.query() else { return true };
         let (catalog, mut is_of_none) = (&versioned.catalog, true);
