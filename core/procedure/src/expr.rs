@@ -100,9 +100,10 @@ impl PartialEq for Expr {
             (E::Case { whens: a, otherwise: x }, E::Case { whens: b, otherwise: y }) => {
                 a == b && x == y
             }
-            (E::Cast { input: x, to: a, explicit: e }, E::Cast { input: y, to: b, explicit: f }) => {
-                a == b && e == f && x == y
-            }
+            (
+                E::Cast { input: x, to: a, explicit: e },
+                E::Cast { input: y, to: b, explicit: f },
+            ) => a == b && e == f && x == y,
             (
                 E::InList { input: x, list: a, negated: n },
                 E::InList { input: y, list: b, negated: m },

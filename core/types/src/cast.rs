@@ -11,7 +11,9 @@ use compact_str::CompactString;
 
 use crate::clock::{self, ZonedTime};
 use crate::datatype::DataType;
-use crate::datetime::{DAY_US, check_date, check_timestamp, date_to_timestamp_us, timestamp_to_date};
+use crate::datetime::{
+    DAY_US, check_date, check_timestamp, date_to_timestamp_us, timestamp_to_date,
+};
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{Fields, Interval};
 use crate::json::raw::Kind;
@@ -157,7 +159,10 @@ fn cast_scalar(value: &Value, target: &DataType) -> Result<Value> {
             Value::Interval(_) | Value::Time(_) | Value::Timetz(_),
             DataType::Interval(_) | DataType::Time(_) | DataType::Timetz(_),
         )
-        | (Value::Timestamp(_) | Value::Timestamptz(_), DataType::Time(_) | DataType::Timetz(_)) => {
+        | (
+            Value::Timestamp(_) | Value::Timestamptz(_),
+            DataType::Time(_) | DataType::Timetz(_),
+        ) => {
             return cast_time(value, target);
         }
         (Value::Bytes(_), DataType::Bytea) | (Value::Uuid(_), DataType::Uuid) => value.clone(),
@@ -212,9 +217,7 @@ fn cast_time(value: &Value, target: &DataType) -> Result<Value> {
         DataType::Timetz(digits) => {
             Value::Timetz(ZonedTime { us: clock::with_precision(of_day, *digits), west_s })
         }
-        DataType::Interval(fields) => {
-            Value::Interval(fields.apply(Interval::new(0, 0, of_day)))
-        }
+        DataType::Interval(fields) => Value::Interval(fields.apply(Interval::new(0, 0, of_day))),
         _ => return Err(cannot_cast(value, target)),
     })
 }
@@ -386,7 +389,9 @@ pub fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         return Some(if both_varchar { a } else { T::Text });
     }
     let is_clock = |t: &DataType| matches!(t, T::Time(_) | T::Timetz(_));
-    let same_category = (is_clock(&a) && is_clock(&b)) || (a.is_number() && b.is_number()) || (a.is_datetime() && b.is_datetime());
+    let same_category = (is_clock(&a) && is_clock(&b))
+        || (a.is_number() && b.is_number())
+        || (a.is_datetime() && b.is_datetime());
     if !same_category {
         return None;
     }

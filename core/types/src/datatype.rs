@@ -160,8 +160,8 @@ impl DataType {
             return Some(scalar);
         }
         let elements = [
-            16, 17, 20, 21, 23, 25, 114, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950,
-            3802,
+            16, 17, 20, 21, 23, 25, 114, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700,
+            2950, 3802,
         ];
         match oid {
             1002 => Some(DataType::Array(Box::new(DataType::System(SystemType::Char)))),

@@ -33,15 +33,10 @@ pub struct Operator {
 ///
 /// # Errors
 /// 42883 for one that there is not, 42725 where an untyped side could be of several types.
-pub fn operator(
-    op: ArithmeticOp,
-    left: &DataType,
-    right: &DataType,
-) -> Option<Result<Operator>> {
+pub fn operator(op: ArithmeticOp, left: &DataType, right: &DataType) -> Option<Result<Operator>> {
     use DataType as T;
-    let is_of_time = |t: &DataType| {
-        t.is_datetime() || matches!(t, T::Interval(_) | T::Time(_) | T::Timetz(_))
-    };
+    let is_of_time =
+        |t: &DataType| t.is_datetime() || matches!(t, T::Interval(_) | T::Time(_) | T::Timetz(_));
     if !is_of_time(left) && !is_of_time(right) {
         return None;
     }
@@ -55,13 +50,18 @@ pub fn operator(
         ArithmeticOp::Mul | ArithmeticOp::Div => scaled(op, &l, &r),
         ArithmeticOp::Mod => None,
     };
-    Some(found.ok_or_else(|| match is_ambiguous(op, &l, &r) {
-        true => Error::new(SqlState(*b"42725"), format!("operator is not unique: {l} {op} {r}"))
+    Some(found.ok_or_else(|| {
+        match is_ambiguous(op, &l, &r) {
+            true => Error::new(
+                SqlState(*b"42725"),
+                format!("operator is not unique: {l} {op} {r}"),
+            )
             .with_hint(
                 "Could not choose a best candidate operator. You might need to add explicit type \
                  casts.",
             ),
-        false => no_operator(left, op, right),
+            false => no_operator(left, op, right),
+        }
     }))
 }
 
@@ -105,16 +105,13 @@ fn difference(left: &DataType, right: &DataType) -> Option<Operator> {
             typed(&T::Date, &T::Date, &T::Int4)
         }
         (T::Date, T::Interval(_) | T::Time(_)) => typed(left, interval, &T::Timestamp),
-        (T::Timestamp | T::Timestamptz, T::Interval(_) | T::Time(_)) => {
-            typed(left, interval, left)
-        }
+        (T::Timestamp | T::Timestamptz, T::Interval(_) | T::Time(_)) => typed(left, interval, left),
         (T::Time(_) | T::Timetz(_), T::Interval(_)) => typed(left, right, left),
         (T::Time(_), T::Time(_) | T::Unknown) | (T::Unknown, T::Time(_)) => {
             typed(&T::Time(None), &T::Time(None), interval)
         }
-        (T::Interval(_), T::Interval(_) | T::Unknown | T::Time(_)) | (T::Unknown, T::Interval(_)) => {
-            typed(interval, interval, interval)
-        }
+        (T::Interval(_), T::Interval(_) | T::Unknown | T::Time(_))
+        | (T::Unknown, T::Interval(_)) => typed(interval, interval, interval),
         (T::Unknown, other) | (other, T::Unknown) if other.is_datetime() => {
             typed(other, other, interval)
         }
@@ -241,9 +238,23 @@ mod tests {
         for (left, a, op, right, b, expected) in [
             (&T::Date, "2024-01-31", Add, &interval, "1 mon", "2024-02-29 00:00:00"),
             (&T::Date, "2024-03-01", Sub, &interval, "1 day 1 hour", "2024-02-28 23:00:00"),
-            (&T::Timestamp, "2024-01-31 10:00", Add, &interval, "1 mon 1 day", "2024-03-01 10:00:00"),
+            (
+                &T::Timestamp,
+                "2024-01-31 10:00",
+                Add,
+                &interval,
+                "1 mon 1 day",
+                "2024-03-01 10:00:00",
+            ),
             (&interval, "-1 mon", Add, &T::Timestamp, "2024-03-31", "2024-02-29 00:00:00"),
-            (&T::Timestamp, "2024-03-01 00:00", Sub, &T::Timestamp, "2024-02-28 12:00", "1 day 12:00:00"),
+            (
+                &T::Timestamp,
+                "2024-03-01 00:00",
+                Sub,
+                &T::Timestamp,
+                "2024-02-28 12:00",
+                "1 day 12:00:00",
+            ),
             (&T::Timestamp, "2024-02-28", Sub, &T::Date, "2024-03-01", "-2 days"),
             (&T::Date, "2024-02-28", Sub, &T::Date, "2024-03-01", "-2"),
             (&T::Date, "2024-02-28", Add, &time, "03:04", "2024-02-28 03:04:00"),

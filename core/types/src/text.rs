@@ -1,8 +1,8 @@
 //! PostgreSQL's text form of every value, in both directions.
 //!
 //! What is written is byte for byte what PostgreSQL 15 writes with `DateStyle = ISO`,
-//! `bytea_output = hex`, `extra_float_digits = 1`, `IntervalStyle = postgres` and time zone UTC. Writing goes to any
-//! [`BufMut`], so rows are formatted straight into a connection's buffer; only arrays and floats
+//! `bytea_output = hex`, `extra_float_digits = 1`, `IntervalStyle = postgres` and time zone UTC.
+//! Writing goes to any [`BufMut`], so rows are formatted straight into a connection's buffer; only arrays and floats
 //! use scratch space, floats on the stack. The type matters where the same value looks different
 //! in two of them: `char(n)` pads with blanks.
 //!

@@ -115,9 +115,8 @@ impl Zone {
     pub fn matters(from: &DataType, to: &DataType) -> bool {
         use DataType as T;
         let is_text = |t: &T| t.is_string() || *t == T::Unknown;
-        let is_shown = |t: &T| {
-            is_text(t) || matches!(t, T::Date | T::Timestamp | T::Time(_) | T::Timetz(_))
-        };
+        let is_shown =
+            |t: &T| is_text(t) || matches!(t, T::Date | T::Timestamp | T::Time(_) | T::Timetz(_));
         match (from, to) {
             (T::Array(from), T::Array(to)) => Zone::matters(from, to),
             (T::Array(from), to) if to.is_string() => Zone::matters(from, to),
@@ -201,8 +200,7 @@ impl Value {
                 datetime::write_timestamptz_ahead(*us, zone.ahead_s(*us), out);
             }
             (Value::Interval(interval), _) => interval::write_styled(*interval, zone.style, out),
-            (Value::Array(elements), DataType::Array(element)) if is_of_sessions(element) =>
-            {
+            (Value::Array(elements), DataType::Array(element)) if is_of_sessions(element) => {
                 let text = |value: &Value| match value {
                     Value::Null => Value::Null,
                     value => {

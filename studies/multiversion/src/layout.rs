@@ -338,9 +338,7 @@ impl Layout {
             Kind::Timestamptz => Value::Timestamptz(word as i64),
             Kind::Interval => Value::Interval(Interval::from_words(words)),
             Kind::Time => Value::Time(word as i64),
-            Kind::Timetz => {
-                Value::Timetz(ZonedTime { us: word as i64, west_s: words[1] as i32 })
-            }
+            Kind::Timetz => Value::Timetz(ZonedTime { us: word as i64, west_s: words[1] as i32 }),
             Kind::Bytes => self.strings.with_bytes(words, |b| Value::Bytes(Arc::from(b))),
             Kind::Jsonb => self.strings.with_bytes(words, |bytes| {
                 let text = std::str::from_utf8(bytes).unwrap_or_default();

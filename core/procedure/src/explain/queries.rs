@@ -7,8 +7,8 @@ use types::{ColumnId, TableId};
 use super::Namer;
 use crate::expr::Expr;
 use crate::query::{
-    Aggregate, AggregateFunction, Frame, FrameBound, FrameUnit, Query, Repeats,
-    RowFunction, SetOp, SortKey, WindowCall, WindowFunction, Yields,
+    Aggregate, AggregateFunction, Frame, FrameBound, FrameUnit, Query, Repeats, RowFunction, SetOp,
+    SortKey, WindowCall, WindowFunction, Yields,
 };
 
 impl Namer<'_> {

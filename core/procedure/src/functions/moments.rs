@@ -53,7 +53,6 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
     }
 }
 
-
 fn mistyped() -> Error {
     Error::new(SqlState::INTERNAL_ERROR, "not dates or times")
 }
@@ -156,9 +155,7 @@ fn at_time_zone(ahead: Interval, moment: &Value) -> Result<Value> {
         )));
     }
     let ahead_us = ahead.us / SECOND_US * SECOND_US;
-    let shifted = |us: i64, by: i64| {
-        check_timestamp(us.checked_add(by).unwrap_or(i64::MAX - 1))
-    };
+    let shifted = |us: i64, by: i64| check_timestamp(us.checked_add(by).unwrap_or(i64::MAX - 1));
     Ok(match moment {
         Value::Timestamptz(us) => Value::Timestamp(shifted(*us, ahead_us)?),
         Value::Timestamp(us) => Value::Timestamptz(shifted(*us, -ahead_us)?),
@@ -174,9 +171,8 @@ fn at_time_zone(ahead: Interval, moment: &Value) -> Result<Value> {
 /// Whether two spans of time have a moment in common. A span's ends come in either order, and one
 /// that is NULL is the other; what cannot be told is NULL.
 fn overlaps(arguments: &[Cow<'_, Value>]) -> Value {
-    let less = |a: &Value, b: &Value| {
-        types::compare::compare(a, b).is_some_and(std::cmp::Ordering::is_lt)
-    };
+    let less =
+        |a: &Value, b: &Value| types::compare::compare(a, b).is_some_and(std::cmp::Ordering::is_lt);
     let span = |n: usize| {
         let (from, to) = (nth(arguments, n), nth(arguments, n + 1));
         match from.is_null() || less(to, from) {
@@ -253,9 +249,7 @@ pub(super) fn extracted_of_clock(value: &Value, field: DateField, name: &str) ->
         (Second, _) => Numeric::from_units((us % MINUTE_US).into(), 6),
         (Minute, _) => whole(us / MINUTE_US % 60),
         (Hour, _) => whole(us / HOUR_US),
-        (Epoch, west_s) => {
-            Numeric::from_units((us + west_s.unwrap_or(0) * SECOND_US).into(), 6)
-        }
+        (Epoch, west_s) => Numeric::from_units((us + west_s.unwrap_or(0) * SECOND_US).into(), 6),
         (Timezone, Some(west_s)) => whole(-west_s),
         (TimezoneHour, Some(west_s)) => whole(-west_s / 3600),
         (TimezoneMinute, Some(west_s)) => whole(-west_s / 60 % 60),
@@ -293,8 +287,9 @@ pub(super) fn truncated_interval(
         Century => of_months(1_200),
         Millennium => of_months(12_000),
         Week => {
-            return Err(unsupported(name, "interval")
-                .with_detail("Months usually have fractional weeks."));
+            return Err(
+                unsupported(name, "interval").with_detail("Months usually have fractional weeks.")
+            );
         }
         _ => return Err(unsupported(name, "interval")),
     })

@@ -450,8 +450,10 @@ impl Length {
             Key::Quarter if parts.months == 0 => Ok(()),
             key => match self.number(key) {
                 Some((number, width)) => {
-                    // A sign has a place of its own.
-                    let width = if number < 0 && width > 0 { width + 1 } else { width };
+                    // A sign has a place of its own, but for days and weeks.
+                    let is_fixed = matches!(key, Key::Day | Key::DayOfYear | Key::Week);
+                    let has_sign = number < 0 && width > 0 && !is_fixed;
+                    let width = if has_sign { width + 1 } else { width };
                     put_number(out, number, width, affixes)
                 }
                 None => Err(Error::new(

@@ -299,15 +299,13 @@ fn tokens(text: &str) -> Read<Vec<Token<'_>>> {
                 let digits = count(0, &is_digit);
                 match bytes.get(digits) {
                     Some(b':') => {
-                        let end = digits + count(digits, &|byte| {
-                            is_digit(byte) || matches!(byte, b':' | b'.')
-                        });
+                        let end = digits
+                            + count(digits, &|byte| is_digit(byte) || matches!(byte, b':' | b'.'));
                         (Some(Token::Time(&rest[..end])), end)
                     }
                     Some(mark @ (b'-' | b'/' | b'.')) => {
-                        let end = digits + 1 + count(digits + 1, &|byte| {
-                            is_digit(byte) || byte == *mark
-                        });
+                        let end =
+                            digits + 1 + count(digits + 1, &|byte| is_digit(byte) || byte == *mark);
                         (Some(Token::Number(&rest[..end])), end)
                     }
                     _ => (Some(Token::Number(&rest[..digits])), digits),
@@ -321,9 +319,8 @@ fn tokens(text: &str) -> Read<Vec<Token<'_>>> {
                 if !bytes.get(1).is_some_and(u8::is_ascii_digit) {
                     return Err(Refusal::Format);
                 }
-                let end = 1 + count(1, &|byte| {
-                    is_digit(byte) || matches!(byte, b':' | b'.' | b'-')
-                });
+                let end =
+                    1 + count(1, &|byte| is_digit(byte) || matches!(byte, b':' | b'.' | b'-'));
                 let text = &rest[..end];
                 match text.contains(':') {
                     true => (Some(Token::Time(text)), end),
@@ -371,9 +368,8 @@ fn lowered(text: &str) -> String {
 
 /// Words that may have a number right behind them, as `1d2h` has: those that dates know too.
 fn is_known_of_dates(word: &str) -> bool {
-    const WORDS: [&str; 15] = [
-        "d", "h", "m", "mm", "s", "y", "j", "t", "dec", "mon", "sat", "sun", "may", "at", "on",
-    ];
+    const WORDS: [&str; 15] =
+        ["d", "h", "m", "mm", "s", "y", "j", "t", "dec", "mon", "sat", "sun", "may", "at", "on"];
     WORDS.contains(&word)
 }
 

@@ -47,8 +47,7 @@ pub fn write_styled(interval: Interval, style: Style, out: &mut impl BufMut) {
 }
 
 fn write_postgres(parts: Parts, out: &mut impl BufMut) {
-    let units =
-        [(parts.years, "year"), (parts.months, "mon"), (parts.days, "day")].into_iter();
+    let units = [(parts.years, "year"), (parts.months, "mon"), (parts.days, "day")].into_iter();
     // A field's sign shows at the next one.
     let (mut first, mut below_zero) = (true, false);
     for (count, unit) in units.filter(|(count, _)| *count != 0) {
