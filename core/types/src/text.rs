@@ -2,9 +2,9 @@
 //!
 //! What is written is byte for byte what PostgreSQL 15 writes with `DateStyle = ISO`,
 //! `bytea_output = hex`, `extra_float_digits = 1`, `IntervalStyle = postgres` and time zone UTC.
-//! Writing goes to any [`BufMut`], so rows are formatted straight into a connection's buffer; only arrays and floats
-//! use scratch space, floats on the stack. The type matters where the same value looks different
-//! in two of them: `char(n)` pads with blanks.
+//! Writing goes to any [`BufMut`], so rows are formatted straight into a connection's buffer; only
+//! arrays and floats use scratch space, floats on the stack. The type matters where the same value
+//! looks different in two of them: `char(n)` pads with blanks.
 //!
 //! Departures: arrays have one dimension and start at 1. A few doubles that lie exactly on a
 //! rounding boundary (1e23) print one of two shortest forms; both read back as the same double.
