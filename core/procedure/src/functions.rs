@@ -98,6 +98,7 @@ pub(crate) fn call(
         }
         Json(function) => json::call(function, arguments, result, meter),
         FailingRow => Ok(failing_row(arguments)),
+        RowText => row_text(arguments, meter),
         Random | GenRandomUuid | Uuidv7 => crate::chance::call(function, arguments),
         Nextval => crate::sequences::next(arguments, meter),
         Currval => crate::sequences::current(arguments),
@@ -109,6 +110,18 @@ pub(crate) fn call(
 
 fn made(text: Result<Option<String>>) -> Result<Value> {
     text.map(|text| text.map_or(Value::Null, Value::from))
+}
+
+fn row_text(texts: &[Cow<'_, Value>], meter: &Meter) -> Result<Value> {
+    let texts: Vec<Value> = texts.iter().map(|text| Value::clone(text)).collect();
+    let mut row = Vec::new();
+    let field = |_: usize, text: &Value, out: &mut Vec<u8>| {
+        out.extend_from_slice(text.as_text().unwrap_or_default().as_bytes());
+        Ok(())
+    };
+    types::record::write_fields(&texts, field, &mut row)?;
+    meter.spend_bytes(row.len())?;
+    Ok(String::from_utf8(row).map_or(Value::Null, Value::from))
 }
 
 fn extreme(arguments: &[Cow<'_, Value>], better: fn(std::cmp::Ordering) -> bool) -> Value {

@@ -188,8 +188,8 @@ pub struct Meter {
     interrupt: Option<Arc<dyn Interrupt>>,
     memory: Cell<u64>,
     memory_left: Cell<u64>,
-    /// The setting that says how much memory there is; in blocks it is the ledger's limit.
-    setting: Option<&'static str>,
+    /// What is said where there is no more memory; in blocks it is the ledger's limit.
+    too_much: Option<fn(u64) -> Error>,
     /// Of the sessions' memory; in blocks there is none.
     lease: RefCell<Option<Lease>>,
     /// With less memory left the lease has to grow.
@@ -235,7 +235,7 @@ impl Meter {
             interrupt: None,
             memory: Cell::new(BYTES_MAX),
             memory_left: Cell::new(BYTES_MAX),
-            setting: None,
+            too_much: None,
             lease: RefCell::new(None),
             covered_to: Cell::new(0),
             longest: Cell::new(0),
@@ -302,10 +302,10 @@ impl Meter {
         }
     }
 
-    /// Another bound on memory, which `setting` gives.
-    pub fn with_memory(self, bytes: u64, setting: &'static str) -> Meter {
+    /// Another bound on memory, and what is said beyond it.
+    pub fn with_memory(self, bytes: u64, too_much: fn(u64) -> Error) -> Meter {
         self.set_memory(bytes);
-        Meter { setting: Some(setting), ..self }
+        Meter { too_much: Some(too_much), ..self }
     }
 
     /// What is held is covered by a lease, too.
@@ -665,10 +665,8 @@ impl Meter {
             return self.command_too_long(SqlState::PROGRAM_LIMIT_EXCEEDED, what);
         }
         let what = format!("more than {} bytes are held in memory at once", self.memory.get());
-        match self.setting {
-            Some(setting) => Error::new(SqlState::OUT_OF_MEMORY, what)
-                .with_detail(format!("The setting \"{setting}\" says how many there may be."))
-                .with_hint("Ask for fewer rows or shorter values at once."),
+        match self.too_much {
+            Some(too_much) => too_much(self.memory.get()),
             None => Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
                 .with_detail(
                     "The ledger's parameter transaction_bytes_max says how many there may be; rows \

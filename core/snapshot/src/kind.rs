@@ -81,13 +81,14 @@ impl Kind {
             DataType::Timestamptz => Kind::Timestamp { utc: true },
             DataType::Time(_) => Kind::Time,
             DataType::Interval(_) | DataType::Timetz(_) => Kind::Words,
-            // No stored column has one of the last four types.
+            // No stored column has one of the last five types.
             DataType::Text
             | DataType::Varchar(_)
             | DataType::Char(_)
             | DataType::Json
             | DataType::Jsonb
             | DataType::Array(_)
+            | DataType::Record(_)
             | DataType::Unknown
             | DataType::Void
             | DataType::System(_) => Kind::Text,

@@ -99,9 +99,11 @@ impl Kind {
             DataType::Time(_) => Kind::Time,
             DataType::Timetz(_) => Kind::Timetz,
             // The binder admits no column of these types.
-            DataType::Array(_) | DataType::Unknown | DataType::Void | DataType::System(_) => {
-                Kind::Text
-            }
+            DataType::Array(_)
+            | DataType::Record(_)
+            | DataType::Unknown
+            | DataType::Void
+            | DataType::System(_) => Kind::Text,
         }
     }
 

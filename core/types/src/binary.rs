@@ -18,6 +18,7 @@
 //! jsonb      1: 1, its text
 //! array      dimensions:4 has_nulls:4 element_oid:4, then where not empty length:4 lower:4,
 //!            then length × (size:4, or -1 for NULL; bytes)
+//! record     fields:4, then each type:4 (size:4, or -1 for NULL; bytes)
 //! ```
 
 use std::net::IpAddr;
@@ -33,6 +34,7 @@ use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
 use crate::interval::Interval;
 use crate::numeric::{self, Numeric};
+use crate::record;
 use crate::system::SystemType;
 use crate::text::{check_text, missing_blanks};
 use crate::value::{VALUE_WEIGHT, Value, canonical_nan};
@@ -91,6 +93,9 @@ impl Value {
             (Value::Array(elements), DataType::Array(element)) => {
                 write_array(elements, element, 1, out)?;
             }
+            (Value::Array(values), DataType::Record(fields)) => {
+                record::write_binary(values, fields, out)?;
+            }
             (value, DataType::System(system)) => write_system(value, *system, out)?,
             (other, DataType::Unknown) => other.write_text(&other.data_type_hint(), out),
             _ => return Err(mismatch(self, data_type)),
@@ -148,6 +153,7 @@ impl Value {
                 Value::Timetz(ZonedTime { us, ..time })
             }
             DataType::Array(element) => Value::from(read_array(element, bytes)?),
+            DataType::Record(_) => return Err(record::not_read()),
             DataType::Void => Value::Null,
             DataType::System(system) => read_system(*system, bytes, data_type)?,
         };
@@ -164,10 +170,6 @@ fn write_system(value: &Value, system: SystemType, out: &mut impl BufMut) -> Res
         },
         (Value::Float(x), SystemType::Float4) => out.put_f32(*x as f32),
         (Value::Text(text), SystemType::Inet) => write_address(text, out)?,
-        (Value::Text(_), SystemType::Record) => {
-            return Err(Error::unsupported("the binary format of type record")
-                .with_hint("Ask for the text format, or for the fields one by one."));
-        }
         (Value::Text(text), _) => out.put_slice(text.as_bytes()),
         // With its name, which is for readers.
         (Value::Array(named), object) if object.is_object() => match named.first() {

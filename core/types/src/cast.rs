@@ -19,6 +19,7 @@ use crate::interval::{Fields, Interval};
 use crate::json::raw::Kind;
 use crate::json::{self, Jsonb};
 use crate::numeric::{self, Numeric};
+use crate::record::{not_read, same_fields};
 use crate::schema::ColumnSchema;
 use crate::system::SystemType;
 use crate::value::Value;
@@ -53,6 +54,8 @@ pub fn cast_context(from: &DataType, to: &DataType) -> Option<CastContext> {
         (T::System(from), to) => cast_context(&from.storage(), to),
         (from, T::System(to)) => cast_context(from, &to.storage()),
         (T::Array(from), T::Array(to)) => cast_context(from, to),
+        (T::Record(from), T::Record(to)) => same_fields(from, to).then_some(Implicit),
+        (_, T::Record(_)) => None,
         (from, to) if from.without_modifier() == to.without_modifier() => Some(Implicit),
         (T::Json, T::Jsonb) | (T::Jsonb, T::Json) => Some(Assignment),
         (T::Jsonb, T::Bool | T::Int2 | T::Int4 | T::Int8 | T::Numeric(_) | T::Float8) => {
@@ -84,6 +87,10 @@ pub fn cast(value: &Value, target: &DataType, explicit: bool) -> Result<Value> {
             fit_text(text_of(value), target, explicit).map(Value::Text)
         }
         DataType::Array(element) => cast_array(value, element, explicit),
+        DataType::Record(_) => match value {
+            Value::Array(_) => Ok(value.clone()),
+            _ => Err(not_read()),
+        },
         DataType::System(system) if !matches!(value, Value::Text(_)) => {
             cast(value, &system.storage(), explicit)
         }
@@ -371,6 +378,7 @@ pub fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         // A literal has no length or scale, so what it is beside need not keep to its own.
         (T::Unknown, of) | (of, T::Unknown) => return Some(of.without_modifier()),
         (T::Void, _) | (_, T::Void) => return None,
+        (T::Record(a), T::Record(b)) => return same_fields(a, b).then(|| T::Record(a.clone())),
         // Numbers of objects and integers meet in the former.
         (T::System(SystemType::Oid), b) | (b, T::System(SystemType::Oid)) if b.is_integer() => {
             return Some(T::System(SystemType::Oid));

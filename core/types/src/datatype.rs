@@ -9,9 +9,11 @@
 //! `char` always has a length.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{Fields, PRECISION_MAX};
+use crate::record::Field;
 use crate::system::SystemType;
 use crate::unicode::is_space;
 
@@ -52,6 +54,8 @@ pub enum DataType {
     Timetz(Option<u8>),
     /// One-dimensional; in parameters and variables only, not in stored columns.
     Array(Box<DataType>),
+    /// A row, of these fields; in expressions and answers, not in stored columns.
+    Record(Arc<[Field]>),
     /// The type of a bare NULL or of a parameter that has no type yet.
     Unknown,
     /// What a procedure without a result returns.
@@ -92,6 +96,7 @@ impl DataType {
             DataType::Time(_) => "time without time zone",
             DataType::Timetz(_) => "time with time zone",
             DataType::Array(_) => "array",
+            DataType::Record(_) => "record",
             DataType::Unknown => "unknown",
             DataType::Void => "void",
             DataType::System(system) => system.name(),
@@ -118,6 +123,7 @@ impl DataType {
             DataType::Interval(_) => 1186,
             DataType::Timetz(_) => 1266,
             DataType::Numeric(_) => 1700,
+            DataType::Record(_) => 2249,
             DataType::Void => 2278,
             DataType::Uuid => 2950,
             DataType::Jsonb => 3802,
@@ -146,6 +152,7 @@ impl DataType {
             DataType::Interval(_) => 1187,
             DataType::Timetz(_) => 1270,
             DataType::Numeric(_) => 1231,
+            DataType::Record(_) => 2287,
             DataType::Uuid => 2951,
             DataType::Jsonb => 3807,
             DataType::System(system) => system.array_oid(),
@@ -224,7 +231,8 @@ impl DataType {
             | DataType::Bytea
             | DataType::Json
             | DataType::Jsonb
-            | DataType::Array(_) => -1,
+            | DataType::Array(_)
+            | DataType::Record(_) => -1,
         }
     }
 
@@ -260,8 +268,8 @@ impl DataType {
 
     /// Whether a column can have it.
     pub fn is_storable(&self) -> bool {
-        use DataType::{Array, System, Unknown, Void};
-        !matches!(self, Array(_) | Unknown | Void | System(_))
+        use DataType::{Array, Record, System, Unknown, Void};
+        !matches!(self, Array(_) | Record(_) | Unknown | Void | System(_))
     }
 
     /// The type whose values a value of this type is one of.

@@ -245,6 +245,7 @@ pub fn decode_column(data_type: &DataType, nullable: bool, rest: &mut &[u8]) -> 
         }
         DataType::Json
         | DataType::Array(_)
+        | DataType::Record(_)
         | DataType::Unknown
         | DataType::Void
         | DataType::System(_) => {

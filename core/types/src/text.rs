@@ -24,6 +24,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::interval::{self, Style};
 use crate::json::{self, Jsonb};
 use crate::numeric::{self, Numeric};
+use crate::record;
 use crate::system::SystemType;
 use crate::unicode::is_space;
 use crate::value::{VALUE_WEIGHT, Value};
@@ -59,6 +60,12 @@ impl Value {
                 let name = named.last().and_then(Value::as_text).unwrap_or_default();
                 out.put_slice(name.as_bytes());
             }
+            Value::Array(_) if matches!(data_type, DataType::Record(_)) => {
+                // One that is too long is refused by what makes its text.
+                let mut text = Vec::new();
+                let _ = self.make_text(data_type, &mut text);
+                out.put_slice(&text);
+            }
             Value::Array(elements) => write_array(elements, data_type, out),
         }
     }
@@ -82,8 +89,14 @@ impl Value {
     }
 
     fn make_text(&self, data_type: &DataType, out: &mut Vec<u8>) -> Result<()> {
-        match self {
-            Value::Array(elements) if !is_vector(data_type) && !is_object(data_type) => {
+        match (self, data_type) {
+            (Value::Array(values), DataType::Record(fields)) => {
+                let text = |place: usize, value: &Value, text: &mut Vec<u8>| {
+                    value.make_text(record::type_at(fields, place), text)
+                };
+                record::write_fields(values, text, out)?;
+            }
+            (Value::Array(elements), _) if !is_vector(data_type) && !is_object(data_type) => {
                 let mut element_text = Vec::new();
                 out.push(b'{');
                 for (place, element) in elements.iter().enumerate() {
@@ -94,7 +107,7 @@ impl Value {
                 }
                 out.push(b'}');
             }
-            other => other.write_text(data_type, out),
+            (other, _) => other.write_text(data_type, out),
         }
         check_made_bytes(out.len())
     }
@@ -141,6 +154,7 @@ impl Value {
                 clock::read_zoned(text, *precision, Some(0)).map(Value::Timetz)
             }
             DataType::Array(element) => read_array(element, text).map(Value::from),
+            DataType::Record(_) => Err(record::not_read()),
             DataType::Void => Ok(Value::Null),
             DataType::System(system) => read_system(*system, text),
         }

@@ -21,6 +21,7 @@ use crate::datetime::{self, DAY_US, check_timestamp};
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{self, Interval, Style};
 use crate::moments;
+use crate::record;
 use crate::value::Value;
 
 /// The clocks of a place.
@@ -123,6 +124,9 @@ impl Zone {
             (from, T::Array(to)) if from.is_string() || *from == T::Unknown => {
                 Zone::matters(from, to)
             }
+            (T::Record(fields), to) => {
+                fields.iter().any(|field| Zone::matters(&field.data_type, to))
+            }
             (T::Timestamptz, other) | (other, T::Timestamptz) => is_shown(other),
             (T::Interval(_), other) | (other, T::Interval(_)) => is_text(other),
             (T::Time(_), T::Timetz(_)) => true,
@@ -195,6 +199,11 @@ impl Value {
     /// [`Value::write_text`], as clocks of a zone show it.
     pub fn write_text_in(&self, data_type: &DataType, zone: &Zone, out: &mut impl BufMut) {
         match (self, data_type) {
+            (Value::Array(_), DataType::Record(_)) => {
+                let mut text = Vec::new();
+                let _ = self.make_text_in(data_type, zone, &mut text);
+                out.put_slice(&text);
+            }
             _ if zone.is_plain() => self.write_text(data_type, out),
             (Value::Timestamptz(us), _) => {
                 datetime::write_timestamptz_ahead(*us, zone.ahead_s(*us), out);
@@ -214,6 +223,44 @@ impl Value {
             }
             _ => self.write_text(data_type, out),
         }
+    }
+
+    /// [`Value::write_text_in`] of what may have rows within it, each of which may double the
+    /// quotes of those below.
+    ///
+    /// # Errors
+    /// 54000 for one that is too long to be made.
+    pub fn make_text_in(
+        &self,
+        data_type: &DataType,
+        zone: &Zone,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match (self, data_type) {
+            (Value::Array(values), DataType::Record(fields)) => {
+                let text = |place: usize, value: &Value, text: &mut Vec<u8>| {
+                    value.make_text_in(record::type_at(fields, place), zone, text)
+                };
+                record::write_fields(values, text, out)?;
+            }
+            (Value::Array(elements), DataType::Array(element))
+                if matches!(**element, DataType::Record(_)) =>
+            {
+                let text = |value: &Value| match value {
+                    Value::Null => Ok(Value::Null),
+                    value => {
+                        let mut text = Vec::new();
+                        value.make_text_in(element, zone, &mut text)?;
+                        Ok(Value::Text(CompactString::from_utf8_lossy(&text)))
+                    }
+                };
+                let texts = elements.iter().map(text).collect::<Result<Vec<_>>>()?;
+                let of_texts = DataType::Array(Box::new(DataType::Text));
+                out.extend_from_slice(Value::from(texts).made_text(&of_texts)?.as_bytes());
+            }
+            _ => self.write_text_in(data_type, zone, out),
+        }
+        Ok(())
     }
 
     /// [`Value::read_text`], where a time without an offset is one that clocks of a zone show.

@@ -1,4 +1,4 @@
-//! Whether another engine may answer a query that the evaluator here runs, too.
+//! Whether another engine may answer a query that is run here, too.
 //!
 //! An answer may not show how large the tables were, so what another engine shows otherwise keeps a
 //! query here as long as it can be:
@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use procedure::Column;
 use sql::analyst::AnalyticalPlan;
 use sqlparser::ast::{self, Expr, Value, visit_expressions};
-use types::{DataType, SystemType};
+use types::DataType;
 
 use crate::query::Prepared;
 
@@ -22,7 +22,8 @@ pub(crate) fn serves_as(plan: &dyn AnalyticalPlan, own: &Prepared) -> bool {
     let kind = |data_type: &DataType| kind_of(&data_type.stored());
     // Numbers of objects leave this engine as their names.
     let is_named = |data_type: &DataType| match data_type {
-        DataType::System(system) => system.is_object() || *system == SystemType::Record,
+        DataType::System(system) => system.is_object(),
+        DataType::Record(_) => true,
         _ => false,
     };
     let columns = plan.columns().iter().zip(&own.columns);

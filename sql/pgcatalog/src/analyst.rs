@@ -24,10 +24,13 @@ use types::{DataType, Error, Result, SqlState};
 
 use crate::agreement::{are_alike, serves_as};
 use crate::memory::Memory;
-use crate::query::users::ROWS_MAX;
 use crate::query::{About, Prepared, about};
 use crate::relation;
 use crate::world::{Databases, Locks, Members, Row, Session, Sessions, World};
+
+/// Rows of users' tables beyond which only the other engine reads them, where there is one and it
+/// knows the query.
+const ROWS_MAX: usize = 200_000;
 
 /// Search paths for which the newest schema is kept as system tables show it.
 const PATHS_MAX: usize = 4;
@@ -130,8 +133,8 @@ impl SystemAnalyst {
         Ok(SystemPlan { prepared, session: self.session(request) })
     }
 
-    /// System tables beside users': by this evaluator, by the other engine over the rows that this
-    /// one has, or by either, as large as users' tables are when it runs.
+    /// System tables beside users': by the interpreter, by the other engine over the rows that this
+    /// side has, or by either, as large as users' tables are when it runs.
     fn prepare_mixed(&self, request: &QueryRequest<'_>) -> Result<Arc<dyn AnalyticalPlan>> {
         let own = self.prepare_own(request);
         let Some(others) = self.others.clone() else {
@@ -301,16 +304,16 @@ impl SystemPlan {
     }
 }
 
-/// A query over tables of both that this evaluator knows.
+/// A query over tables of both.
 ///
 /// | Users' rows | who runs it |
 /// |---|---|
-/// | fewer than [`BROAD_ROWS_MIN`] | this evaluator |
+/// | fewer than [`BROAD_ROWS_MIN`] | the interpreter |
 /// | at most [`ROWS_MAX`] | the other engine, if its [answers are these](are_alike) |
 /// | more | the other engine, which alone can |
 ///
-/// Where both can, an error of the other engine's first rows is taken back, and this evaluator's
-/// word counts.
+/// Where both can, an error of the other engine's first rows is taken back, and the
+/// interpreter's word counts.
 struct MixedPlan {
     own: Arc<SystemPlan>,
     question: Question,
@@ -337,7 +340,7 @@ impl MixedPlan {
         rows(snapshot, &self.own.prepared.tables)
     }
 
-    /// Whether this evaluator may read so many rows.
+    /// Whether so many rows may be read one by one.
     fn may_read(rows: u64) -> bool {
         usize::try_from(rows).is_ok_and(|rows| rows <= ROWS_MAX)
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   sql::Catalog ─► World: rows of each system table, made when first asked for ┐
 //!   session (user, settings, …) ────────────────────────────────────────────────┼─► rows
-//!   a client's own query ─► bind ─► plan ───────────────────────────────────────┘
+//!   a client's own query ─► sql::bind ─► program ───────────────────────────────┘
 //! ```
 //!
 //! The tables are real: all of PostgreSQL 15's, with its columns in its order, its numbers for what
@@ -11,25 +11,21 @@
 //! catalog; what does not exist here (policies, publications, …) is an empty table. Nothing knows
 //! the text of any client's query.
 //!
-//! *Two ways.* A query is bound as every other is (`sql::bind::system`), to a program that the
+//! *One binder.* A query is bound as every other is (`sql::bind::system`), to a program that the
 //! interpreter of all programs runs: it reads catalog rows, and calls the functions of catalogs, as
-//! what is [around](procedure::Surroundings) its run. What that binder does not know yet is
-//! evaluated here (see [`query`]). Both give the same answers, which tests compare, and a query
-//! costs a lookup where it asks for a name or a number.
+//! what is [around](procedure::Surroundings) its run. A query costs a lookup where it asks for a
+//! name or a number.
 //!
 //! *Invariants.* The same catalog gives the same rows and numbers on every replica ([`oid`]). A
 //! query reads one catalog from its first row to its last, and users' tables beside it as of one
 //! block of the same catalog.
 //!
-//! *Beside users' tables.* A program reads them by their indexes, as of one block; the evaluator
-//! reads them whole, up to a bound. Where another engine knows the query as well, it has the larger
-//! ones, and takes the rows of system tables from here ([`SystemAnalyst`]): a client cannot tell
-//! which of them answered.
+//! *Beside users' tables.* A program reads them by their indexes, as of one block. Where another
+//! engine knows the query as well, it has the larger ones, and takes the rows of system tables from
+//! here ([`SystemAnalyst`]): a client cannot tell which of them answered.
 //!
-//! *Departures.* Of the evaluator: names are resolved as in PostgreSQL, types with less ceremony:
-//! what PostgreSQL refuses for want of a cast may pass. Ungrouped columns beside aggregates are
-//! those of the group's first row. Regular expressions are of the `regex` crate: no back
-//! references.
+//! *Departures.* Regular expressions are of the `regex` crate: no back references. Arrays have one
+//! dimension.
 
 mod agreement;
 mod analyst;

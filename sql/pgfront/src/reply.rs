@@ -225,7 +225,7 @@ fn put_value(
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     match format {
-        Format::Text => value.write_text_in(&column.data_type, zone, out),
+        Format::Text => value.make_text_in(&column.data_type, zone, out)?,
         Format::Binary => value.write_binary(&column.data_type, out)?,
     }
     if let Some(encoding) = encoding {

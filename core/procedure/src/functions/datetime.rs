@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use chrono::{Datelike, NaiveDate};
 use types::datetime::{check_date, check_timestamp, date_to_timestamp_us, timestamp_to_date};
-use types::numeric::{Numeric, round, to_f64};
+use types::numeric::{Numeric, add, div, round, to_f64};
 use types::{Error, Result, SqlState, Value};
 
 use super::arguments::{as_i32, invalid, nth};
@@ -18,6 +18,8 @@ pub(super) const DAY_US: i64 = 24 * HOUR_US;
 /// PostgreSQL's epoch, 2000-01-01, in days of the common era and in seconds since 1970.
 const EPOCH_DAYS_FROM_CE: i32 = 730_120;
 const EPOCH_UNIX_S: i64 = 946_684_800;
+/// The same in days of the Julian calendar's era, as PostgreSQL counts them.
+const EPOCH_JULIAN: i64 = 2_451_545;
 
 /// A field that EXTRACT knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +41,7 @@ pub enum DateField {
     IsoDayOfWeek,
     DayOfYear,
     IsoYear,
+    Julian,
     Epoch,
     /// Of what has an offset from UTC: its seconds, or hours and minutes of it.
     Timezone,
@@ -67,6 +70,7 @@ impl DateField {
             "isodow" => IsoDayOfWeek,
             "doy" => DayOfYear,
             "isoyear" => IsoYear,
+            "julian" => Julian,
             "epoch" => Epoch,
             "timezone" => Timezone,
             "timezone_hour" => TimezoneHour,
@@ -112,7 +116,9 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
         }
         Function::DatePart => part(function, extracted(us, field)?),
         // Of whole days, which are as many whole seconds.
-        _ if field == DateField::Epoch && matches!(value, Value::Date(_)) => {
+        _ if matches!(field, DateField::Epoch | DateField::Julian)
+            && matches!(value, Value::Date(_)) =>
+        {
             round(&extracted(us, field)?, 0).map(Value::Numeric)
         }
         _ => Ok(Value::Numeric(extracted(us, field)?)),
@@ -184,6 +190,10 @@ fn extracted(us: i64, field: DateField) -> Result<Numeric> {
             year if year <= 0 => whole(i64::from(year) - 1),
             year => whole(i64::from(year)),
         },
+        Julian => {
+            let days = i64::from(timestamp_to_date(us)) + EPOCH_JULIAN;
+            add(&whole(days), &div(&whole(of_day), &whole(DAY_US))?)?
+        }
         Epoch => {
             let us = i128::from(us) + i128::from(EPOCH_UNIX_S) * i128::from(SECOND_US);
             Numeric::from_units(us, 6)

@@ -108,6 +108,8 @@ pub enum Function {
     StringToArray,
     /// Of JSON, operators too.
     Json(JsonFunction),
+    /// The text of a row, of those of its fields.
+    RowText,
     // Row messages: `(1, x, null)`.
     FailingRow,
     // Random values; each ends with a seed, a lane and a position (see `draws`).
@@ -215,6 +217,7 @@ impl Function {
                 | Concat
                 | ConcatWs
                 | FailingRow
+                | RowText
                 | ArrayAppend
                 | ArrayPrepend
                 | ArrayCat

@@ -177,7 +177,9 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
         DataType::Array(element) => {
             prop::collection::vec(nullable(&element), 0..5).prop_map(Value::from).boxed()
         }
-        DataType::Unknown | DataType::Void | DataType::System(_) => Just(Value::Null).boxed(),
+        DataType::Record(_) | DataType::Unknown | DataType::Void | DataType::System(_) => {
+            Just(Value::Null).boxed()
+        }
     }
 }
 

@@ -6,19 +6,20 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use procedure::Column;
 use sql::bind::system::{System, SystemCall, SystemColumn, SystemRelation, SystemRows};
 use sqlparser::ast;
 use types::{DataType, Result, SystemType, Value};
 
-use super::bind::settled;
 use super::cast::{self, Names};
-use super::from::SYSTEM_COLUMNS;
 use super::functions;
 use super::sets;
 use super::signature::{Function, SetFunction, Takes};
 use crate::relation;
 use crate::world::World;
+
+/// The columns that every system table has beside its own.
+const SYSTEM_COLUMNS: [(&str, SystemType); 2] =
+    [("tableoid", SystemType::Oid), ("xmin", SystemType::Xid)];
 
 /// What a number of a call stands for.
 #[derive(Clone, Debug)]
@@ -80,6 +81,14 @@ impl<'a> Binding<'a> {
         }
         // A statement is bound to fewer expressions.
         u16::try_from(place).unwrap_or(u16::MAX)
+    }
+}
+
+/// What has no type is text.
+fn settled(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Unknown => DataType::Text,
+        known => known.clone(),
     }
 }
 
@@ -164,9 +173,7 @@ impl System for Binding<'_> {
             "generate_series" => vec![DataType::Numeric(None); arguments.len()],
             _ => taken(function.takes, arguments),
         };
-        let columns = sets::columns(function, &types).into_iter();
-        let columns = columns.map(|c| Column { name: c.name, data_type: c.data_type });
-        let columns: Vec<Column> = columns.collect();
+        let columns = sets::columns(function, &types);
         let as_record = as_record && columns.len() > 1;
         let number = self.number(Call::Rows { function, types: types.clone(), as_record });
         Some(SystemRows { number, takes: types, columns })

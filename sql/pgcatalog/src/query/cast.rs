@@ -1,9 +1,9 @@
 //! Conversions, with those that need the catalog: between numbers of objects and their names.
 
 use sqlparser::ast;
-use types::arithmetic::check_made_bytes;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
+use super::made::check_text_bytes;
 use crate::describe;
 use crate::oid;
 use crate::relation::internal_type;
@@ -93,10 +93,43 @@ impl Names<'_> {
                 let texts = elements.iter().map(text).collect::<Result<Vec<Value>>>()?;
                 Value::from(texts).made_text(&DataType::Array(Box::new(DataType::Text)))
             }
-            (Value::Array(fields), DataType::System(SystemType::Record)) => record_text(fields),
             (Value::Bool(truth), _) => Ok(truth.to_string()),
             (value, data_type) => value.made_text(data_type),
         }
+    }
+
+    /// Puts beside the numbers in a value the names that a client is shown of objects.
+    ///
+    /// # Errors
+    /// 54000 for a value whose text is too long.
+    pub fn name_objects(&self, value: &mut Value, data_type: &DataType) -> Result<()> {
+        match data_type {
+            DataType::System(system) if system.is_object() && !value.is_null() => {
+                let name = Value::text(self.text(value, data_type)?);
+                *value = Value::array([std::mem::take(value), name]);
+            }
+            DataType::Array(element) if is_named(element) => {
+                if let Some(elements) = value.as_array() {
+                    let mut elements = elements.to_vec();
+                    elements.iter_mut().try_for_each(|value| self.name_objects(value, element))?;
+                    *value = Value::from(elements);
+                    // Each level is quoted when it is shown.
+                    check_text_bytes(value.made_text(data_type)?.len())?;
+                }
+            }
+            DataType::Record(fields) => {
+                if let Some(values) = value.as_array() {
+                    let mut values = values.to_vec();
+                    for (value, field) in values.iter_mut().zip(fields.iter()) {
+                        self.name_objects(value, &field.data_type)?;
+                    }
+                    *value = Value::from(values);
+                    check_text_bytes(value.made_text(data_type)?.len())?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// What an object is called; its number if there is none.
@@ -205,8 +238,11 @@ pub fn type_named(data_type: &ast::DataType) -> Result<DataType> {
 }
 /// Whether values of it are shown as something else than they are.
 pub fn is_named(data_type: &DataType) -> bool {
-    let is_one = |system: &SystemType| system.is_object() || matches!(system, SystemType::Record);
-    matches!(data_type, DataType::System(system) if is_one(system))
+    match data_type {
+        DataType::System(system) => system.is_object(),
+        DataType::Record(_) => true,
+        _ => false,
+    }
 }
 
 /// What does not fit into a name is cut off.
@@ -257,30 +293,4 @@ fn missing(text: &str, system: SystemType) -> Error {
         _ => (SqlState::UNDEFINED_FUNCTION, "function"),
     };
     Error::new(code, format!("{what} \"{text}\" does not exist"))
-}
-
-/// `(1,two,"and three",,"")`: what is empty or has signs of the form in it is quoted, NULL is
-/// nothing.
-pub fn record_text(fields: &[Value]) -> Result<String> {
-    let mut text = "(".to_owned();
-    for (place, field) in fields.iter().enumerate() {
-        text.push_str(if place > 0 { "," } else { "" });
-        if field.is_null() {
-            continue;
-        }
-        let shown = field.made_text(&field.data_type_hint())?;
-        let is_sign =
-            |c: char| matches!(c, '"' | '\\' | '(' | ')' | ',') || c.is_ascii_whitespace();
-        match shown.is_empty() || shown.contains(is_sign) {
-            true => {
-                text.push('"');
-                text.push_str(&shown.replace('\\', "\\\\").replace('"', "\"\""));
-                text.push('"');
-            }
-            false => text.push_str(&shown),
-        }
-        check_made_bytes(text.len())?;
-    }
-    text.push(')');
-    Ok(text)
 }

@@ -5,7 +5,7 @@ use std::str::Chars;
 
 use types::{Error, Result, SqlState, Value};
 
-use super::run::{Made, check_text_bytes};
+use super::made::{Made, check_text_bytes};
 use super::text_functions::{quoted_literal, quoted_name, text};
 
 /// One `%…` as it is written, its type excepted.

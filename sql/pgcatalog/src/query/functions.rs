@@ -11,7 +11,7 @@ use types::{DataType, Result, SystemType, Value};
 
 use super::around::Around;
 use super::privileges::PRIVILEGES;
-use super::run::{Made, check_text_bytes};
+use super::made::{Made, check_text_bytes};
 use super::signature::{Function, Gives, Takes, function, lax, oid_of, str_of, yes};
 use super::text_functions as text;
 use crate::describe;
@@ -45,17 +45,12 @@ pub fn result_type(function: &Function, arguments: &[DataType]) -> DataType {
         Gives::Int8 => DataType::Int8,
         Gives::Ints => array(DataType::Int4),
         Gives::Oid => DataType::System(SystemType::Oid),
-        Gives::Float8 => DataType::Float8,
         Gives::Timestamptz => DataType::Timestamptz,
         Gives::Date => DataType::Date,
         Gives::Inet => DataType::System(SystemType::Inet),
         Gives::Json => DataType::Json,
         Gives::Reg(system) => DataType::System(system),
         Gives::First => first(),
-        Gives::Element => match first() {
-            DataType::Array(element) => *element,
-            other => other,
-        },
     }
 }
 

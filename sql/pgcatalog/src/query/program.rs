@@ -11,15 +11,20 @@ use types::{Error, Height, Result, SqlState, Stop, TableId, Value};
 
 use super::around::Around;
 use super::binding::Call;
-use super::run::{ROWS_BYTES_MAX, too_many_rows};
 use super::surrounded::Surrounded;
 use crate::world::Row;
 
 /// A session's query is ended by its timeout, and by nothing that it spends.
 const UNITS_MAX: u64 = u64::MAX / 2;
 
-/// What bounds its rows is no setting.
-const ROWS_SETTING: &str = "";
+/// What its rows may take at once, long strings included.
+const ROWS_BYTES_MAX: usize = 128 << 20;
+
+fn too_many_rows(bytes: u64) -> Error {
+    let what = "the query joins too many rows of catalogs";
+    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+        .with_detail(format!("They would take more than {bytes} bytes."))
+}
 
 /// Users' tables that a program reads.
 pub fn tables(procedure: &Procedure) -> Box<[TableId]> {
@@ -43,7 +48,7 @@ pub fn run(
     let mut overlay = Overlay::new(catalog, height, moment, NoRecord);
     let around = Arc::new(Surrounded { around, calls: Arc::clone(calls) });
     let mut meter = Meter::new(UNITS_MAX, Some(around as Arc<dyn Interrupt>))
-        .with_memory(ROWS_BYTES_MAX as u64, ROWS_SETTING);
+        .with_memory(ROWS_BYTES_MAX as u64, too_many_rows);
     if let Some(pool) = memory {
         meter = meter.with_lease(pool.lease());
     }
@@ -60,9 +65,6 @@ pub fn run(
 
 fn error_of(stop: Stop) -> Error {
     match stop {
-        Stop::Rejected(error) | Stop::Retry(error) if error.message().starts_with("more than ") => {
-            too_many_rows()
-        }
         Stop::Rejected(error) | Stop::Retry(error) => error,
         Stop::Halt(why) => {
             let what = "the statement met an impossible state";

@@ -1,11 +1,11 @@
 //! Functions that return sets.
 
+use procedure::Column;
 use types::compare::sort_cmp;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::around::Around;
 use super::functions::bounds;
-use super::plan::Column;
 use super::signature::{EvalSet, Of, SetFunction, SystemOr, Takes};
 use crate::world::Row;
 
@@ -45,7 +45,8 @@ pub fn find(name: &str) -> Option<&'static SetFunction> {
 pub fn columns(function: &SetFunction, types: &[DataType]) -> Vec<Column> {
     let fields = (function.fields)();
     if !fields.is_empty() {
-        return fields.iter().map(|(name, t)| Column::new(*name, t.clone())).collect();
+        let column = |(name, of): &(&str, DataType)| named(name, of.clone());
+        return fields.iter().map(column).collect();
     }
     let first = types.first().cloned().unwrap_or(DataType::Text);
     let data_type = match (function.of, first) {
@@ -57,7 +58,11 @@ pub fn columns(function: &SetFunction, types: &[DataType]) -> Vec<Column> {
         (Of::Element, DataType::System(SystemType::OidVector)) => DataType::System(SystemType::Oid),
         (_, first) => first,
     };
-    vec![Column::new(function.name, data_type)]
+    vec![named(function.name, data_type)]
+}
+
+fn named(name: &str, data_type: DataType) -> Column {
+    Column { name: name.to_owned(), data_type }
 }
 
 const fn set(name: &'static str, takes: &'static [Takes], of: Of, eval: EvalSet) -> SetFunction {

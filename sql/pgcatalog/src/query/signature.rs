@@ -28,15 +28,13 @@ pub enum Gives {
     Int8,
     Ints,
     Oid,
-    Float8,
     Timestamptz,
     Date,
     Inet,
     Json,
     Reg(SystemType),
-    /// Of the first argument, of the elements of the first argument.
+    /// Of the first argument.
     First,
-    Element,
 }
 
 pub type Eval = fn(&Around, &[Value], &[DataType]) -> Result<Value>;

@@ -11,8 +11,7 @@ use types::{DataType, Result, Value};
 
 use super::around::Around;
 use super::binding::Call;
-use super::join::is_hashed;
-use super::run::internal;
+use super::made::internal;
 use crate::relation;
 use crate::world::{Contents, Row};
 
@@ -93,6 +92,11 @@ impl Surroundings for Surrounded {
             Some(places) => each(places.iter().map(|at| &contents.rows[*at]), &mut push),
         }
     }
+}
+
+/// Values of these types are equal exactly if they are the same.
+fn is_hashed(data_type: &DataType) -> bool {
+    !matches!(data_type, DataType::Numeric(_) | DataType::Float8 | DataType::Timestamp)
 }
 
 fn each<'r>(rows: impl Iterator<Item = &'r Row>, push: &mut impl FnMut(&Row) -> Flow) -> Flow {

@@ -4,7 +4,7 @@ use types::{DataType, Result, Value};
 
 use super::around::Around;
 use super::format::formatted;
-use super::run::{Made, check_text_bytes};
+use super::made::{Made, check_text_bytes};
 use super::signature::{Function, Gives, Takes, function, lax};
 use crate::describe;
 use Takes::{Any, Int, Text};

@@ -30,17 +30,7 @@ pub struct Table {
 pub struct Server {
     pub world: Arc<World>,
     pub session: Session,
-    way: Way,
     numbers: BTreeMap<String, String>,
-}
-
-/// Which way queries are run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// As clients' are.
-    Any,
-    Rows,
-    Evaluator,
 }
 
 /// As psql's `\pset null` has it in the answers of PostgreSQL.
@@ -81,12 +71,8 @@ pub fn session() -> Session {
 
 impl Server {
     pub fn new(schema: &str) -> Server {
-        Server::by(Way::Any, schema)
-    }
-
-    pub fn by(way: Way, schema: &str) -> Server {
         let world = Arc::new(World::new(Arc::new(catalog(schema))));
-        let mut server = Server { world, session: session(), way, numbers: BTreeMap::new() };
+        let mut server = Server { world, session: session(), numbers: BTreeMap::new() };
         let named = server.ask(NUMBERS, &[]).unwrap();
         let named = named.rows.into_iter().map(|row| (row[1].clone(), row[0].clone()));
         server.numbers = named.collect();
@@ -96,11 +82,7 @@ impl Server {
     pub fn prepare(&self, text: &str) -> Result<Prepared> {
         let query = system_query(text)?.ok_or_else(|| Error::unsupported(text))?;
         let info = SessionInfo::default();
-        match self.way {
-            Way::Any => Prepared::new(self.world.clone(), &info, &query, &[], None),
-            Way::Rows => Prepared::by_rows(&self.world, &info, &query, &[], None),
-            Way::Evaluator => Prepared::by_evaluator(&self.world, &query, &[], None),
-        }
+        Prepared::new(self.world.clone(), &info, &query, &[], None)
     }
 
     /// Of a query that may read users' views.

@@ -8,4 +8,3 @@ mod answers;
 mod contents;
 mod fixtures;
 mod hostile;
-mod lockstep;

@@ -16,7 +16,6 @@ use super::binder::{Binder, Typed};
 use super::json::json_of_gathered;
 use super::operators::{comparable, ordered};
 use super::placeholders::{FIRST_AGGREGATE, is_applied, is_grouping, is_window};
-use super::row_functions::positional;
 use super::scope::Scope;
 use super::shape::sort_key;
 
@@ -82,13 +81,14 @@ impl Binder<'_> {
     }
 
     fn check_place(&self) -> Result<()> {
+        let elsewhere = format!("aggregate functions are not allowed {}", self.clause);
         let message = match self.aggregates.place {
             Place::Allowed => return Ok(()),
             Place::Inside => "aggregate function calls cannot be nested",
             Place::Where => "aggregate functions are not allowed in WHERE",
             Place::GroupBy => "aggregate functions are not allowed in GROUP BY",
             Place::JoinCondition => "aggregate functions are not allowed in JOIN conditions",
-            Place::Elsewhere => "aggregate functions are not allowed here",
+            Place::Elsewhere => &elsewhere,
         };
         Err(Error::new(SqlState::GROUPING_ERROR, message))
     }
@@ -178,10 +178,7 @@ impl Binder<'_> {
         }
         let mut arguments = Vec::with_capacity(list.args.len());
         for argument in &list.args {
-            arguments.push(match self.wildcard_as_json(scope, name, argument)? {
-                Some(row) => row,
-                None => self.argument(scope, name, positional(argument)?)?,
-            });
+            arguments.push(self.argument(scope, name, argument)?);
         }
         Ok(Some(arguments))
     }
@@ -235,7 +232,7 @@ impl Binder<'_> {
             (Sum | Avg, T::Int2 | T::Int4 | T::Int8 | T::Numeric(_)) => T::Numeric(None),
             (Sum | Avg, T::Float8) => T::Float8,
             (Sum | Avg, T::Interval(_) | T::Time(_)) => T::INTERVAL,
-            (Min | Max, T::Bool | T::Uuid | T::Void | T::Json | T::Jsonb) => {
+            (Min | Max, T::Bool | T::Uuid | T::Void | T::Json | T::Jsonb | T::Record(_)) => {
                 return Err(not_for_types());
             }
             (Min | Max, T::Varchar(_) | T::System(SystemType::Name | SystemType::Char)) => T::Text,

@@ -201,6 +201,13 @@ impl Binder<'_> {
         self.applied.as_ref().map_or(0, |applied| applied.list.len())
     }
 
+    /// Those from `first` on are not of the statement after all.
+    pub(super) fn forget_applied(&mut self, first: usize) {
+        if let Some(applied) = &mut self.applied {
+            applied.list.truncate(first);
+        }
+    }
+
     /// Those from `first` on are looked at only where all of this is true.
     pub(super) fn guard_applied(&mut self, first: usize, conditions: &[Expr]) {
         let list = self.applied.iter_mut().flat_map(|applied| &mut applied.list);

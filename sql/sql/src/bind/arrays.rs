@@ -3,9 +3,10 @@
 use procedure::Expr;
 use sqlparser::ast;
 use types::cast::CastContext;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed, fold};
+use super::records::named_alone;
 use super::scope::Scope;
 use super::system::as_array;
 use crate::syntax::names::fold as fold_name;
@@ -17,8 +18,11 @@ impl Binder<'_> {
             inputs.push(self.expression(scope, element)?);
         }
         if inputs.is_empty() {
-            // `ARRAY[]::int[]` reads the braces as the type it is cast to.
-            return Ok(Typed::new(Expr::Const(Value::text("{}")), DataType::Unknown));
+            // What `ARRAY[]::int[]` is cast to says it.
+            let what = "cannot determine type of empty array";
+            return Err(Error::new(SqlState(*b"42P18"), what).with_hint(
+                "Explicitly cast to the desired type, for example ARRAY[]::integer[].",
+            ));
         }
         let (inputs, element) = self.unify(inputs, "ARRAY")?;
         if matches!(element, DataType::Array(_)) {
@@ -49,14 +53,19 @@ impl Binder<'_> {
         }
         let named = (names.len() > 1).then(|| ast::Expr::CompoundIdentifier(names));
         let root = named.as_ref().unwrap_or(root);
-        if let (true, [before @ .., ast::AccessExpr::Dot(ast::Expr::Identifier(name))]) =
-            (self.system.is_some(), chain)
-        {
+        if let [before @ .., ast::AccessExpr::Dot(ast::Expr::Identifier(name))] = chain {
+            let name = fold_name(name);
+            if let (true, Some(relation)) = (before.is_empty(), named_alone(root))
+                && scope.find(&relation)?.is_none()
+                && scope.relation(&relation).is_some_and(|relation| !relation.is_scalar)
+            {
+                return self.qualified_column(scope, &[relation, name]);
+            }
             let row = match before {
                 [] => self.expression(scope, root)?,
                 before => self.subscript(scope, root, before)?,
             };
-            return self.field(scope, row, &fold_name(name));
+            return self.field(row, &name);
         }
         let typed = match chain {
             [ast::AccessExpr::Subscript(_), ..] => Some(self.expression(scope, root)?),

@@ -110,10 +110,6 @@ pub struct Binder<'a> {
     pub(crate) interrupt: Option<&'a dyn Interrupt>,
     /// System catalogs, where a query may read them.
     pub(super) system: Option<&'a dyn System>,
-    /// Placeholders of the select list at hand whose values are rows, with their fields.
-    pub(super) records: Vec<(u16, super::system::Fields)>,
-    /// Calls that give rows before the one at hand, of the select list.
-    pub(super) called_so_far: u16,
 }
 
 /// How deep expressions and queries may nest; each level costs stack.
@@ -175,8 +171,6 @@ impl<'a> Binder<'a> {
             denied: None,
             interrupt: None,
             system: None,
-            records: Vec::new(),
-            called_so_far: 0,
         }
     }
 
@@ -401,6 +395,15 @@ impl<'a> Binder<'a> {
         to: &DataType,
         explicit: bool,
     ) -> Result<Expr> {
+        if let (DataType::Array(element), true) = (from, to.is_string())
+            && matches!(**element, DataType::Record(_))
+        {
+            return Err(Error::unsupported("an array of rows as text"));
+        }
+        if let (DataType::Record(_), true) = (from, to.is_string()) {
+            let text = self.row_as_text(Typed::new(expr, from.clone()))?;
+            return Ok(converted(text, &DataType::Text, to, explicit));
+        }
         if let Some(converted) = self.system_conversion(&expr, from, to)? {
             return Ok(converted);
         }
@@ -505,12 +508,15 @@ impl<'a> Binder<'a> {
                 let expr = self.coerce(typed, &DataType::Text, CastContext::Implicit)?;
                 Ok(Typed::new(expr, DataType::Text))
             }
+            DataType::Record(_) => self.resolved_row(typed),
             _ => Ok(typed),
         }
     }
 
     /// The type in which all of `inputs` meet, and the inputs in it. `what` is for the error.
     pub fn unify(&mut self, inputs: Vec<Typed>, what: &str) -> Result<(Vec<Expr>, DataType)> {
+        let inputs = inputs.into_iter().map(|input| self.resolved_row(input));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let mut common = inputs.first().map_or(DataType::Unknown, |i| i.data_type.clone());
         for input in inputs.iter().skip(1) {
             common = common_type(&common, &input.data_type).ok_or_else(|| {
@@ -547,6 +553,7 @@ fn converted(expr: Expr, from: &DataType, to: &DataType, explicit: bool) -> Expr
         (a, T::Text | T::Varchar(None)) => a.is_string(),
         (T::Numeric(_), T::Numeric(None)) => true,
         (T::Array(a), T::Array(b)) => same_values_in_arrays(a, b),
+        (T::Record(_), T::Record(_)) => true,
         _ => false,
     };
     match same_values {

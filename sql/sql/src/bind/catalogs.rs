@@ -5,19 +5,16 @@
 //! through [`Query::Around`], a function called through [`Function::Around`], and both are numbers
 //! that the other side has given out and answers when the plan runs.
 
-use std::sync::Arc;
-
 use procedure::{Column, Expr, Function, Interrupt, Output, Procedure, Query, Step};
 use sqlparser::ast;
 use types::cast::CastContext;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, Value};
 
 use super::binder::{Binder, Typed, fold};
 use super::from::From;
-use super::scope::{Scope, ScopeColumn};
-use super::select::Output as Item;
+use super::scope::ScopeColumn;
 use super::system::{
-    Fields, System, SystemCall, SystemColumn, SystemRelation, SystemRows, as_array, counts_from_0,
+    System, SystemCall, SystemColumn, SystemRelation, SystemRows, as_array, counts_from_0,
     is_of_system, same_values,
 };
 use crate::schema::catalog::Catalog;
@@ -31,7 +28,7 @@ const BOUND_MAX: usize = 200_000;
 /// Binds a query that may read system catalogs.
 ///
 /// # Errors
-/// What is wrong with it, or 0A000 for what only the evaluator of system catalogs knows.
+/// What is wrong with it, or 0A000 for what has no meaning there.
 pub fn bind_system_query(
     (catalog, session): (&Catalog, &SessionInfo),
     query: &ast::Query,
@@ -212,39 +209,13 @@ impl Binder<'_> {
         Some(Typed::new(expr, *element))
     }
 
-    /// The columns of a select list whose values are rows.
-    pub(super) fn records_of(&self, scope: &Scope, outputs: &[Item]) -> Vec<(usize, Fields)> {
-        let fields = |output: &Item| self.fields_of(scope, &output.value.expr);
-        let outputs = outputs.iter().enumerate();
-        outputs.filter_map(|(place, output)| Some((place, fields(output)?))).collect()
-    }
-
-    fn fields_of(&self, scope: &Scope, expr: &Expr) -> Option<Fields> {
-        let Expr::Column(column) = expr else { return None };
-        let called = self.records.iter().find(|(placeholder, _)| placeholder == column);
-        match called {
-            Some((_, fields)) => Some(Arc::clone(fields)),
-            None => scope.column(*column)?.1.fields.clone(),
-        }
-    }
-
-    /// A field of what is a row.
-    pub(super) fn field(&self, scope: &Scope, row: Typed, name: &str) -> Result<Typed> {
-        let Some(fields) = self.fields_of(scope, &row.expr) else {
-            return Err(Error::unsupported("a field of this value"));
-        };
-        let place = fields.iter().position(|field| field.name == name).ok_or_else(|| {
-            let what = format!("column \"{name}\" not found in data type record");
-            Error::new(SqlState::UNDEFINED_COLUMN, what)
-        })?;
-        let index = Box::new(Expr::Const(Value::Int(place as i64 + 1)));
-        let expr = Expr::Element { array: Box::new(row.expr), index };
-        Ok(Typed::new(expr, fields[place].data_type.clone()))
-    }
-
     /// What functions of all types take as a text, as a text.
     pub(super) fn shown(&mut self, typed: Typed) -> Result<Typed> {
-        if self.system.is_none() || !is_of_system(&typed.data_type) {
+        let is_shown = match &typed.data_type {
+            DataType::Record(_) => true,
+            other => self.system.is_some() && is_of_system(other),
+        };
+        if !is_shown {
             return Ok(typed);
         }
         let expr = self.coerce(typed, &DataType::Text, CastContext::Explicit)?;
@@ -276,21 +247,12 @@ impl From {
         if let Some(added) = self.scope.relations.last_mut() {
             added.schema = (!is_renamed).then_some(relation.schema);
             added.key = relation.key;
+            // Every relation's `tableoid` is there.
+            let is_beside = |column: &ScopeColumn| column.is_beside;
+            added.presence = added.columns.iter().position(is_beside).map(|place| place as u16);
         }
         let source = super::items::Source::System(relation.number);
         self.items.push(super::items::Item::new(source, offset, width));
-    }
-}
-
-impl From {
-    /// Columns of the relation that was added last are rows.
-    pub fn have_fields(&mut self, records: Vec<(usize, Fields)>) {
-        let Some(relation) = self.scope.relations.last_mut() else { return };
-        for (place, fields) in records {
-            if let Some(column) = relation.columns.get_mut(place) {
-                column.fields = Some(fields);
-            }
-        }
     }
 }
 

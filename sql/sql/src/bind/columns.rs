@@ -11,8 +11,12 @@ impl Binder<'_> {
     pub(super) fn identifier(&mut self, scope: &Scope, ident: &ast::Ident) -> Result<Typed> {
         let name = fold_name(ident);
         match self.column(scope, &name) {
-            Err(error) if error.code() == SqlState::UNDEFINED_COLUMN && is_bare_call(ident) => {
-                self.call_by_name(&name, Vec::new())
+            Err(error) if error.code() == SqlState::UNDEFINED_COLUMN => {
+                match self.row_of(scope, &name)? {
+                    Some(row) => Ok(row),
+                    None if is_bare_call(ident) => self.call_by_name(&name, Vec::new()),
+                    None => Err(error),
+                }
             }
             found => found,
         }
@@ -42,9 +46,6 @@ impl Binder<'_> {
     fn unknown_column(&self, scope: &Scope, name: &str) -> Error {
         let error =
             Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
-        if scope.relation(name).is_some() {
-            return Error::unsupported("the row of a table as a value");
-        }
         match scope.suggestion(name) {
             Some(hint) => error.with_hint(hint),
             None => error,

@@ -9,8 +9,10 @@ use procedure::{BinaryOp, Column, CommandCode, Expr, Query, Reg, Step};
 use sqlparser::ast::{self, Spanned};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
-use super::binder::Binder;
+use super::binder::{Binder, Typed};
 use super::constraints::{Moment, NewKey};
+use super::records::is_row;
+use super::row_functions::positional;
 use super::scope::Scope;
 use super::state::{Following, Settling};
 use crate::schema::catalog::{Catalog, Table};
@@ -27,6 +29,18 @@ pub struct Dml {
     pub columns: Option<Vec<Column>>,
     /// Values of the last row returned, where they were kept instead of emitted.
     pub returned: Vec<Expr>,
+}
+
+/// What SET gives a column.
+enum Assigned<'s> {
+    Spelled(&'s ast::Expr),
+    /// A column of a subquery's row.
+    Selected(Typed),
+}
+
+fn not_as_many() -> Error {
+    let what = "number of columns does not match number of values";
+    Error::new(SqlState::SYNTAX_ERROR, what)
 }
 
 /// RETURNING, over the columns of the table.
@@ -244,29 +258,14 @@ impl Binder<'_> {
         assignments: &[ast::Assignment],
     ) -> Result<Vec<(ColumnId, Expr)>> {
         let mut bound: Vec<(ColumnId, Expr)> = Vec::new();
-        let mut pairs: Vec<(&ast::ObjectName, &ast::Expr)> = Vec::new();
-        for assignment in assignments {
-            match (&assignment.target, &assignment.value) {
-                (ast::AssignmentTarget::ColumnName(name), value) => pairs.push((name, value)),
-                (ast::AssignmentTarget::Tuple(names), ast::Expr::Tuple(values))
-                    if names.len() == values.len() =>
-                {
-                    pairs.extend(names.iter().zip(values));
-                }
-                (ast::AssignmentTarget::Tuple(names), ast::Expr::Nested(value))
-                    if names.len() == 1 =>
-                {
-                    pairs.push((&names[0], value));
-                }
-                _ => return Err(Error::unsupported("this form of multiple assignment")),
-            }
-        }
+        let pairs = self.assigned(scope, assignments)?;
         let identities = self.catalog.identities(table.id());
         for (name, value) in pairs {
             let column = set_column(table, name).map_err(|error| self.at(name.span(), error))?;
             // What follows from it by GENERATED needs no privilege of its own.
             self.needs_columns(table.id(), Privileges::UPDATE, [column]);
-            if identities.contains(&(column, Identity::Always)) && !is_default(value) {
+            let is_default = matches!(value, Assigned::Spelled(value) if is_default(value));
+            if identities.contains(&(column, Identity::Always)) && !is_default {
                 return Err(Error::new(
                     SqlState::GENERATED_ALWAYS,
                     format!("column \"{name}\" can only be updated to DEFAULT"),
@@ -282,7 +281,7 @@ impl Binder<'_> {
                 ));
             }
             if table.generated(column).is_some() {
-                if is_default(value) {
+                if is_default {
                     continue;
                 }
                 return Err(Error::new(
@@ -291,18 +290,64 @@ impl Binder<'_> {
                 )
                 .with_detail(format!("Column \"{name}\" is a generated column.")));
             }
-            let value = match is_default(value) {
-                true => self.default_of(table, column),
-                false => {
+            let to = table.column_type(column);
+            let value = match value {
+                _ if is_default => self.default_of(table, column),
+                Assigned::Spelled(value) => {
                     let typed = self.expression(scope, value)?;
-                    let to = table.column_type(column);
                     let assigned = self.assign(typed, table.column_name(column), to);
                     assigned.map_err(|error| self.at(value.span(), error))?
+                }
+                Assigned::Selected(typed) => {
+                    self.assign(typed, table.column_name(column), to)?
                 }
             };
             bound.push((column, value));
         }
         self.with_generated(table, bound)
+    }
+
+    /// Each column that SET names, with what it is given.
+    fn assigned<'s>(
+        &mut self,
+        scope: &Scope,
+        assignments: &'s [ast::Assignment],
+    ) -> Result<Vec<(&'s ast::ObjectName, Assigned<'s>)>> {
+        let mut pairs = Vec::new();
+        for assignment in assignments {
+            let names = match &assignment.target {
+                ast::AssignmentTarget::ColumnName(name) => {
+                    pairs.push((name, Assigned::Spelled(&assignment.value)));
+                    continue;
+                }
+                ast::AssignmentTarget::Tuple(names) => names,
+            };
+            let values: Vec<Assigned<'s>> = match &assignment.value {
+                ast::Expr::Subquery(query) => {
+                    let row = self.row_of_subquery(scope, query, names.len(), |_| not_as_many());
+                    row?.into_iter().map(Assigned::Selected).collect()
+                }
+                ast::Expr::Tuple(values) => values.iter().map(Assigned::Spelled).collect(),
+                ast::Expr::Nested(value) => vec![Assigned::Spelled(value)],
+                ast::Expr::Function(call) if is_row(&assignment.value) => match &call.args {
+                    ast::FunctionArguments::List(list) => {
+                        let values = list.args.iter().map(positional);
+                        values.map(|value| value.map(Assigned::Spelled)).collect::<Result<_>>()?
+                    }
+                    _ => Vec::new(),
+                },
+                _ => {
+                    let what = "source for a multiple-column UPDATE item must be a sub-SELECT or \
+                                ROW() expression";
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+                }
+            };
+            if names.len() != values.len() {
+                return Err(not_as_many());
+            }
+            pairs.extend(names.iter().zip(values));
+        }
+        Ok(pairs)
     }
 
     /// Assignments, and those of the generated columns that follow from them. Columns are of the

@@ -10,8 +10,10 @@ use super::aggregates::aggregate_function;
 use super::applied::is_not_true;
 use super::binder::{Binder, Typed, fold};
 use super::moments::by_name;
+use super::operator_names::{comparison_by, regex_operator, spelled_out};
 use super::operators::{compared_in, elements_without_blanks, negated_if, without_blanks};
 use super::quantified::{Compared, Quantifier, all_of};
+use super::records::is_row;
 use super::refused;
 use super::row_functions::gives_rows;
 use super::scope::Scope;
@@ -105,7 +107,12 @@ impl Binder<'_> {
                 other => Err(Error::unsupported(format_args!("collation {other}"))
                     .with_hint("Text is compared by its bytes, as collation \"C\" does.")),
             },
+            expr if is_row(expr) => {
+                let items = self.row_items(scope, expr)?.unwrap_or_default();
+                Ok(self.row_value(items))
+            }
             E::Function(call) => self.function_call(scope, call),
+            E::QualifiedWildcard(name, _) => self.row_named(scope, name),
             _ => self.predicate(scope, expr),
         }
     }
@@ -221,6 +228,9 @@ impl Binder<'_> {
             (DataType::Float8, Some(digits)) => {
                 Typed::new(Expr::Const(Value::text(digits)), DataType::Unknown)
             }
+            (DataType::Array(_), _) if is_empty_array(expr) => {
+                Typed::new(Expr::Const(Value::text("{}")), DataType::Unknown)
+            }
             _ => self.expression(scope, expr)?,
         };
         // What counts from 0 goes on to.
@@ -307,8 +317,8 @@ impl Binder<'_> {
         if matches!(op, B::Overlaps) {
             return self.overlaps(scope, left, right);
         }
-        if let Some(compared) = self.rows_compared(scope, left, op, right)? {
-            return Ok(compared);
+        if let Some(op) = comparison_by(op) {
+            return self.compared(scope, left, op, right);
         }
         let l = self.expression(scope, left)?;
         let r = self.expression(scope, right)?;
@@ -323,12 +333,6 @@ impl Binder<'_> {
             B::Modulo => self.arithmetic(BinaryOp::Modulo, ArithmeticOp::Mod, l, r),
             B::PGExp => self.call_by_name("power", vec![l, r]),
             B::StringConcat => self.concat(l, r),
-            B::Eq => self.comparison(BinaryOp::Equal, l, r),
-            B::NotEq => self.comparison(BinaryOp::NotEqual, l, r),
-            B::Lt => self.comparison(BinaryOp::Less, l, r),
-            B::LtEq => self.comparison(BinaryOp::LessOrEqual, l, r),
-            B::Gt => self.comparison(BinaryOp::Greater, l, r),
-            B::GtEq => self.comparison(BinaryOp::GreaterOrEqual, l, r),
             B::BitwiseAnd => self.bits(BinaryOp::BitAnd, op, l, r),
             B::BitwiseOr => self.bits(BinaryOp::BitOr, op, l, r),
             B::PGBitwiseXor => self.bits(BinaryOp::BitXor, op, l, r),
@@ -338,17 +342,22 @@ impl Binder<'_> {
             B::PGNotLikeMatch => self.like(l, r, (false, true, Some('\\'))),
             B::PGILikeMatch => self.like(l, r, (true, false, Some('\\'))),
             B::PGNotILikeMatch => self.like(l, r, (true, true, Some('\\'))),
-            B::PGRegexMatch | B::PGRegexIMatch | B::PGRegexNotMatch | B::PGRegexNotIMatch
-                if self.system.is_none() =>
-            {
-                Err(Error::unsupported("regular expressions").with_hint("Use LIKE."))
-            }
-            _ => self.system_operator(op, vec![l, r]),
+            op => match regex_operator(op) {
+                Some(operator) => self.regex(operator, l, r),
+                None => self.system_operator(&op.to_string(), vec![l, r]),
+            },
+        }
+    }
+
+    pub(super) fn regex(&mut self, operator: &str, left: Typed, right: Typed) -> Result<Typed> {
+        match self.system {
+            Some(_) => self.system_operator(operator, vec![left, right]),
+            None => Err(Error::unsupported("regular expressions").with_hint("Use LIKE.")),
         }
     }
 
     /// An operator that only system catalogs have.
-    fn system_operator(&mut self, op: &ast::BinaryOperator, sides: Vec<Typed>) -> Result<Typed> {
+    fn system_operator(&mut self, op: &str, sides: Vec<Typed>) -> Result<Typed> {
         match self.system_call(&format!("operator {op}"), &sides)? {
             Some(call) => Ok(call),
             None => Err(Error::unsupported(format_args!("operator {op}"))),
@@ -382,9 +391,19 @@ impl Binder<'_> {
     }
 
     fn null_test(&mut self, scope: &Scope, expr: &ast::Expr, negated: bool) -> Result<Typed> {
+        if let Some(test) = self.row_is_null(scope, expr, negated)? {
+            return Ok(Typed::new(test, DataType::Bool));
+        }
         let typed = self.expression(scope, expr)?;
         let typed = self.resolved(typed)?;
-        Ok(Typed::new(fold(Expr::is_null(typed.expr, negated)), DataType::Bool))
+        let test = match &typed.data_type {
+            DataType::Record(_) => {
+                let fields = self.fields_of(typed)?;
+                self.are_null(fields, negated)?
+            }
+            _ => fold(Expr::is_null(typed.expr, negated)),
+        };
+        Ok(Typed::new(test, DataType::Bool))
     }
 
     fn truth_test(
@@ -453,7 +472,8 @@ impl Binder<'_> {
         }
         let mut inputs = vec![self.expression(scope, expr)?];
         for item in list {
-            inputs.push(self.expression(scope, item)?);
+            let item = self.expression(scope, item)?;
+            inputs.push(self.resolved_row(item)?);
         }
         let blank_padded = inputs.iter().any(|i| matches!(i.data_type, DataType::Char(_)));
         let mut common = inputs[0].data_type.clone();
@@ -630,7 +650,10 @@ impl Binder<'_> {
             }
             bound.push(match argument {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
-                    self.argument(scope, &name, named_by(call, expr))?
+                    self.argument_of(scope, &name, named_by(call, expr))?
+                }
+                FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => {
+                    self.row_named(scope, name)?
                 }
                 FunctionArg::Unnamed(_) => {
                     return Err(Error::new(
@@ -646,35 +669,6 @@ impl Binder<'_> {
         }
         Ok(bound)
     }
-}
-
-/// `OPERATOR(pg_catalog.~)` is `~`.
-fn spelled_out(op: &ast::BinaryOperator) -> Option<ast::BinaryOperator> {
-    use ast::BinaryOperator as B;
-    let B::PGCustomBinaryOperator(names) = op else { return None };
-    Some(match names.last()?.as_str() {
-        "=" => B::Eq,
-        "<>" | "!=" => B::NotEq,
-        "<" => B::Lt,
-        "<=" => B::LtEq,
-        ">" => B::Gt,
-        ">=" => B::GtEq,
-        "+" => B::Plus,
-        "-" => B::Minus,
-        "*" => B::Multiply,
-        "/" => B::Divide,
-        "%" => B::Modulo,
-        "||" => B::StringConcat,
-        "~" => B::PGRegexMatch,
-        "~*" => B::PGRegexIMatch,
-        "!~" => B::PGRegexNotMatch,
-        "!~*" => B::PGRegexNotIMatch,
-        "~~" => B::PGLikeMatch,
-        "~~*" => B::PGILikeMatch,
-        "!~~" => B::PGNotLikeMatch,
-        "!~~*" => B::PGNotILikeMatch,
-        _ => return None,
-    })
 }
 
 fn escape(escape: Option<&ast::ValueWithSpan>) -> Result<Option<char>> {
@@ -694,6 +688,14 @@ fn escape(escape: Option<&ast::ValueWithSpan>) -> Result<Option<char>> {
 
 fn is_subquery(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Subquery(_))
+}
+
+fn is_empty_array(expr: &ast::Expr) -> bool {
+    match expr {
+        ast::Expr::Nested(inner) => is_empty_array(inner),
+        ast::Expr::Array(array) => array.elem.is_empty(),
+        _ => false,
+    }
 }
 
 fn number_text(expr: &ast::Expr) -> Option<String> {

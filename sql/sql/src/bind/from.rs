@@ -1,6 +1,5 @@
-//! FROM: which relations there are, and how they are joined.
+//! FROM: which relations there are.
 
-use std::fmt;
 use std::sync::Arc;
 
 use identity::Privileges;
@@ -10,17 +9,17 @@ use sqlparser::ast::{self, Spanned};
 use types::{DataType, Error, Result, SqlState};
 
 use super::applied::Subquery;
-use super::binder::{Binder, Typed};
+use super::binder::Binder;
 use super::items::{Item, Source};
-use super::placeholders::has_applied;
-use super::plan::{Wishes, conjuncts, plan};
-use super::row_functions::{each_input, gives_rows, json_rows, needs, positional, side_by_side};
-use super::scope::{ReadView, Relation, Scope, ScopeColumn};
-use super::shape::projected;
-use super::state::{Applied, Gives, Place};
+use super::joins::{First, may_leave_out_before};
+use super::row_functions::{
+    IN_FROM, each_input, gives_rows, json_rows, needs, positional, side_by_side,
+};
+use super::scope::{ReadView, Scope, ScopeColumn};
+use super::state::{Applied, Gives};
 use super::with::returns_nothing;
 use crate::schema::catalog::{Commented, Table, View};
-use crate::syntax::names::{bare, fold, not_in_side, object_name, simple_name, twice_in_side};
+use crate::syntax::names::{bare, fold, object_name};
 
 /// A bound FROM clause: names, relations, and the conditions of its inner joins.
 #[derive(Default)]
@@ -46,83 +45,10 @@ impl From {
     }
 
     /// A join's condition sees the relations of that join.
-    fn in_sight_from(&self, first: usize) -> Scope {
+    pub fn in_sight_from(&self, first: usize) -> Scope {
         let relations = self.scope.relations.iter().skip(first).cloned().collect();
         Scope { relations, order: Vec::new() }
     }
-}
-
-/// Where the relations of one item of the list in FROM begin.
-#[derive(Clone, Copy)]
-struct First {
-    item: usize,
-    relation: usize,
-    condition: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Inner,
-    Left,
-    Right,
-    Full,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Inner => "INNER",
-            Kind::Left => "LEFT",
-            Kind::Right => "RIGHT",
-            Kind::Full => "FULL",
-        })
-    }
-}
-
-/// The relations from `first` on as one, whose columns keep their numbers.
-fn joined_so_far(from: &mut From, first: First) -> Result<()> {
-    let items = from.items.split_off(first.item);
-    let conditions = from.conditions.split_off(first.condition);
-    let begin = items.iter().map(|item| item.offset).min().unwrap_or_default();
-    let end = items.iter().map(|item| item.offset + item.width).max().unwrap_or_default();
-    let is_within = |column: u16| (begin..end).contains(&column);
-    let needed = items.iter().flat_map(Item::needs);
-    let mut needed = needed.chain(conditions.iter().flat_map(Expr::columns));
-    if !needed.all(is_within) {
-        let what = "a join that reads relations outside of it, on the left of RIGHT or FULL JOIN";
-        return Err(Error::unsupported(what));
-    }
-    if items.len() == 1 && conditions.is_empty() {
-        from.items.extend(items);
-        return Ok(());
-    }
-    let columns: Vec<u16> = (begin..end).collect();
-    let wishes = Wishes { columns: columns.clone(), ..Wishes::default() };
-    let query = plan(items, conditions, &wishes)?.project(&columns);
-    from.items.push(Item::new(Source::Query(query), begin, end - begin));
-    Ok(())
-}
-
-fn subquery_in_parentheses() -> Error {
-    Error::unsupported("a subquery that refers to the outer query, in a join in parentheses")
-}
-
-/// The column of that name that one side of a join shows.
-fn merged_away(relations: &[Relation], name: &str, side: &str) -> Result<Typed> {
-    let scope = Scope { relations: relations.to_vec(), ..Scope::default() };
-    let found = scope.find(name).map_err(|_| twice_in_side(name, side))?;
-    let (expr, data_type) = found.ok_or_else(|| not_in_side(name, side))?;
-    Ok(Typed::new(expr, data_type))
-}
-
-/// The column of that name that is shown.
-fn visible<'r>(relations: &'r mut [Relation], name: &str) -> Option<(u16, &'r mut ScopeColumn)> {
-    relations.iter_mut().find_map(|relation| {
-        let offset = relation.offset;
-        let mut columns = relation.columns.iter_mut().enumerate();
-        let (i, column) = columns.find(|(_, column)| !column.hidden && column.name == name)?;
-        Some((offset + i as u16, column))
-    })
 }
 
 impl Binder<'_> {
@@ -145,220 +71,17 @@ impl Binder<'_> {
                 condition: bound.conditions.len(),
             };
             self.relation(bound, &table.relation)?;
-            for join in &table.joins {
-                self.join(bound, join, first)?;
+            if may_leave_out_before(&table.joins) && !self.reads_itself {
+                bound.mark_presence(first.relation);
+            }
+            for (place, join) in table.joins.iter().enumerate() {
+                self.join(bound, (join, &table.joins[place + 1..]), first)?;
             }
         }
         Ok(())
     }
 
-    fn join(&mut self, from: &mut From, join: &ast::Join, first: First) -> Result<()> {
-        use ast::JoinOperator as J;
-        let (constraint, kind) = match &join.join_operator {
-            J::Join(c) | J::Inner(c) | J::CrossJoin(c) => (c, Kind::Inner),
-            J::Left(c) | J::LeftOuter(c) => (c, Kind::Left),
-            J::Right(c) | J::RightOuter(c) => (c, Kind::Right),
-            J::FullOuter(c) => (c, Kind::Full),
-            other => return Err(Error::unsupported(format_args!("{other:?}"))),
-        };
-        if matches!(kind, Kind::Right | Kind::Full) {
-            joined_so_far(from, first)?;
-        }
-        let left_width = from.scope.relations.len();
-        match (&join.relation, kind) {
-            (ast::TableFactor::NestedJoin { table_with_joins, alias: None }, kind)
-                if kind != Kind::Inner =>
-            {
-                self.joined_apart(from, table_with_joins)?;
-            }
-            _ => self.relation(from, &join.relation)?,
-        }
-        let right = from.items.len() - 1;
-        if matches!(kind, Kind::Right | Kind::Full) && !from.items[right].needs().is_empty() {
-            let what = format!("invalid reference to a FROM-clause entry before {kind} JOIN");
-            return Err(Error::new(SqlState::INVALID_COLUMN_REFERENCE, what).with_detail(
-                "The combining JOIN type must be INNER or LEFT for a LATERAL reference.",
-            ));
-        }
-        let natural;
-        let (names, on) = match constraint {
-            ast::JoinConstraint::Using(columns) => {
-                natural = columns.iter().map(simple_name).collect::<Result<Vec<_>>>()?;
-                (natural, Vec::new())
-            }
-            ast::JoinConstraint::Natural => {
-                natural = from.scope.common_columns(first.relation, left_width);
-                (natural, Vec::new())
-            }
-            other => (Vec::new(), self.join_condition(from, other, first.relation)?),
-        };
-        let on = match names.is_empty() {
-            true => on,
-            false => self.using(from, &names, kind, (first.relation, left_width))?,
-        };
-        if kind != Kind::Inner && on.iter().any(has_applied) {
-            let what =
-                "a subquery that refers to the outer query, in the condition of an outer join";
-            return Err(Error::unsupported(what));
-        }
-        match kind {
-            Kind::Inner => from.conditions.extend(on),
-            Kind::Left => from.items[right].left = Some(on),
-            Kind::Right => {
-                // The other way round: numbers of columns stay, so nothing else notices.
-                from.items.swap(first.item, right);
-                from.items[right].left = Some(on);
-            }
-            Kind::Full => {
-                from.items[right].left = Some(on);
-                from.items[right].full = true;
-                joined_so_far(from, first)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// A join in parentheses as one relation, for an outer join with it.
-    fn joined_apart(&mut self, from: &mut From, joined: &ast::TableWithJoins) -> Result<()> {
-        let inner = self.nested(|binder| binder.bind_from(std::slice::from_ref(joined)))?;
-        let (offset, width) = (from.scope.width(), inner.scope.width());
-        if inner.conditions.iter().any(has_applied) {
-            return Err(subquery_in_parentheses());
-        }
-        if !inner.scope.order.is_empty() {
-            from.scope.order = from.scope.shown();
-            from.scope.order.extend(inner.scope.shown().iter().map(|column| column + offset));
-        }
-        for mut relation in inner.scope.relations {
-            check_alias(from, &relation.name)?;
-            relation.offset += offset;
-            for (merged, _) in relation.columns.iter_mut().flat_map(|column| &mut column.merged) {
-                merged.map_columns(&mut |column| Expr::Column(column + offset));
-            }
-            from.scope.relations.push(relation);
-        }
-        let columns: Vec<u16> = (0..width).collect();
-        let wishes = Wishes { columns: columns.clone(), ..Wishes::default() };
-        let query = plan(inner.items, inner.conditions, &wishes)?.project(&columns);
-        from.items.push(Item::new(Source::Query(query), offset, width));
-        Ok(())
-    }
-
-    /// A join in parentheses that has a name of its own, which hides those within.
-    fn named_join(
-        &mut self,
-        from: &mut From,
-        joined: &ast::TableWithJoins,
-        alias: &ast::TableAlias,
-    ) -> Result<()> {
-        let inner = self.nested(|binder| binder.bind_from(std::slice::from_ref(joined)))?;
-        if inner.conditions.iter().any(has_applied) {
-            return Err(subquery_in_parentheses());
-        }
-        let (mut columns, mut values) = (Vec::new(), Vec::new());
-        for place in inner.scope.shown() {
-            if let Some((_, column)) = inner.scope.column(place) {
-                let (value, data_type) = column.unqualified(place);
-                columns.push((column.name.clone(), data_type));
-                values.push(value);
-            }
-        }
-        let needed = values.iter().flat_map(Expr::columns).collect();
-        let wishes = Wishes { columns: needed, ..Wishes::default() };
-        let planned = plan(inner.items, inner.conditions, &wishes)?;
-        values.iter_mut().for_each(|value| planned.place(value));
-        let query = projected(planned.query, values);
-        add_derived(from, &fold(&alias.name), columns, Some(alias), query)
-    }
-
-    fn join_condition(
-        &mut self,
-        from: &mut From,
-        constraint: &ast::JoinConstraint,
-        first: usize,
-    ) -> Result<Vec<Expr>> {
-        let mut on = Vec::new();
-        if let ast::JoinConstraint::On(condition) = constraint {
-            let scope = from.in_sight_from(first);
-            let bound = self.condition(&scope, condition, Place::JoinCondition, "JOIN/ON")?;
-            conjuncts(bound, &mut on);
-        }
-        Ok(on)
-    }
-
-    /// `left.name = right.name` for each, of which one is shown from then on, before all others.
-    fn using(
-        &mut self,
-        from: &mut From,
-        names: &[String],
-        kind: Kind,
-        (first, left_relations): (usize, usize),
-    ) -> Result<Vec<Expr>> {
-        let (mut on, mut merged) = (Vec::new(), Vec::new());
-        for name in names {
-            on.push(self.merge_columns(from, name, kind, (first, left_relations), &mut merged)?);
-        }
-        let begin = from.scope.relations.get(first).map_or(0, |relation| relation.offset);
-        let shown = from.scope.shown();
-        let mut of_join = shown.iter().skip_while(|column| **column < begin);
-        if merged.iter().any(|column| of_join.next() != Some(column)) {
-            from.scope.show_first(first, &merged);
-        }
-        Ok(on)
-    }
-
-    fn merge_columns(
-        &mut self,
-        from: &mut From,
-        name: &str,
-        kind: Kind,
-        (first, left_relations): (usize, usize),
-        merged: &mut Vec<u16>,
-    ) -> Result<Expr> {
-        let (left, right) = from.scope.relations.split_at(left_relations);
-        let left = &left[first..];
-        let (left, right) = (merged_away(left, name, "left")?, merged_away(right, name, "right")?);
-        self.reads(&from.scope, &left.expr);
-        self.reads(&from.scope, &right.expr);
-        let shown = self.shown_for_both(left.clone(), right.clone(), kind)?;
-        let equal = self.comparison(procedure::BinaryOp::Equal, left, right)?;
-        let (lefts, rights) = from.scope.relations.split_at_mut(left_relations);
-        if let Some((_, column)) = visible(rights, name) {
-            column.hidden = true;
-        }
-        if let Some((place, column)) = visible(&mut lefts[first..], name) {
-            merged.push(place);
-            if let Some(shown) = shown {
-                column.merged = Some(shown);
-            }
-        }
-        Ok(equal.expr)
-    }
-
-    /// What stands for two columns that USING merges, in their common type; `None`: the left one,
-    /// as it is.
-    fn shown_for_both(
-        &mut self,
-        left: Typed,
-        right: Typed,
-        kind: Kind,
-    ) -> Result<Option<(Expr, DataType)>> {
-        let types = [&left, &right].map(|side| side.data_type.without_modifier());
-        let same = (left.data_type == right.data_type).then(|| left.data_type.clone());
-        let (sides, common) = self.unify(vec![left, right], "JOIN/USING")?;
-        let Ok([left, right]) = <[Expr; 2]>::try_from(sides) else { return Ok(None) };
-        let [is_left, is_right] = types.map(|side| side == common.without_modifier());
-        let shown = match kind {
-            Kind::Inner | Kind::Left if is_left => return Ok(None),
-            Kind::Inner if is_right => right,
-            Kind::Inner | Kind::Left => left,
-            Kind::Right => right,
-            Kind::Full => Expr::Coalesce([left, right].into()),
-        };
-        Ok(Some((shown, same.unwrap_or(common))))
-    }
-
-    fn relation(&mut self, from: &mut From, factor: &ast::TableFactor) -> Result<()> {
+    pub(super) fn relation(&mut self, from: &mut From, factor: &ast::TableFactor) -> Result<()> {
         use ast::TableFactor as F;
         match factor {
             F::Table { name, alias, args: None, with_hints, .. } if with_hints.is_empty() => {
@@ -385,9 +108,7 @@ impl Binder<'_> {
                 let bound = self.nested(|binder| binder.query(subquery))?;
                 let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
                 let name = alias.as_ref().map_or("subquery".into(), |a| fold(&a.name));
-                add_derived(from, &name, columns.collect(), alias.as_ref(), bound.query)?;
-                from.have_fields(bound.records);
-                Ok(())
+                add_derived(from, &name, columns.collect(), alias.as_ref(), bound.query)
             }
             // Inner joins around it leave its rows what they are, so it may stand among them.
             F::NestedJoin { table_with_joins, alias: None } => {
@@ -406,7 +127,7 @@ impl Binder<'_> {
     }
 
     /// A subquery that sees the relations before it.
-    fn lateral(
+    pub(super) fn lateral(
         &mut self,
         from: &mut From,
         query: &ast::Query,
@@ -456,9 +177,7 @@ impl Binder<'_> {
                 return Err(returns_nothing(&name));
             }
             let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
-            add_derived(from, &shown, columns.collect(), alias, bound.query)?;
-            from.have_fields(bound.records);
-            return Ok(());
+            return add_derived(from, &shown, columns.collect(), alias, bound.query);
         }
         if let Some(view) = self.catalog.view(&name).cloned() {
             self.check_usage(&name)?;
@@ -543,7 +262,8 @@ impl Binder<'_> {
         };
         let (mut queries, mut types) = (Vec::new(), Vec::new());
         for call in &calls {
-            let (query, data_type) = self.row_function(&scope, name, call)?;
+            let bind = |binder: &mut Self| binder.row_function(&scope, name, call);
+            let (query, data_type) = self.within(IN_FROM, bind)?;
             queries.push(query);
             types.push(data_type);
         }
@@ -597,7 +317,7 @@ impl Binder<'_> {
         }
         let mut bound = Vec::with_capacity(arguments.len());
         for argument in arguments {
-            bound.push(self.expression(scope, argument)?);
+            bound.push(self.within(IN_FROM, |binder| binder.expression(scope, argument))?);
         }
         let types: Vec<DataType> = bound.iter().map(|b| b.data_type.clone()).collect();
         if gives_rows_elsewhere && !system.is_own(name, &types) {
@@ -632,7 +352,7 @@ fn last_name(name: &ast::ObjectName) -> String {
     }
 }
 
-fn check_alias(from: &From, name: &str) -> Result<()> {
+pub(super) fn check_alias(from: &From, name: &str) -> Result<()> {
     match from.scope.relation(name) {
         None => Ok(()),
         Some(_) => Err(Error::new(
@@ -649,8 +369,11 @@ fn add_calls(
     columns: Vec<(String, DataType)>,
     calls: Query,
 ) -> Result<()> {
-    let is_alone = needs(&calls).is_empty();
+    let (is_alone, is_scalar) = (needs(&calls).is_empty(), columns.len() == 1);
     add_derived(from, shown, columns, alias, calls)?;
+    if let Some(relation) = from.scope.relations.last_mut() {
+        relation.is_scalar = is_scalar;
+    }
     if let (false, Some(Item { source, .. })) = (is_alone, from.items.last_mut())
         && let Source::Query(calls) = source
     {
@@ -659,7 +382,7 @@ fn add_calls(
     Ok(())
 }
 
-fn add_derived(
+pub(super) fn add_derived(
     from: &mut From,
     name: &str,
     columns: Vec<(String, DataType)>,

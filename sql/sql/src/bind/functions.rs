@@ -416,6 +416,9 @@ impl Binder<'_> {
                 (Function::ArrayReplace, vec![array.clone(), element.clone(), element], array)
             }
             ("array_to_string", 2 | 3) => {
+                if matches!(element, T::Record(_)) {
+                    return Err(Error::unsupported("an array of rows as text"));
+                }
                 if Zone::matters(&element, &T::Text) {
                     self.needs_plain(&element, &T::Text, format_args!("{element} as text"))?;
                 }
@@ -507,7 +510,6 @@ impl Binder<'_> {
                 arguments.extend([zone, moment]);
                 "timezone"
             }
-            E::Tuple(_) => return Err(Error::unsupported("a row constructor here")),
             other => return Err(Error::unsupported(format_args!("the expression {other}"))),
         };
         self.call_by_name(name, arguments)

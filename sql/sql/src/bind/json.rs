@@ -298,7 +298,7 @@ impl Binder<'_> {
     }
 
     /// An argument of a function, which may be a whole row.
-    pub(super) fn argument(
+    pub(super) fn argument_of(
         &mut self,
         scope: &Scope,
         name: &str,

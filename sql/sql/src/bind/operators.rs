@@ -107,7 +107,7 @@ impl Binder<'_> {
     /// A value that system catalogs alone have, as its text; arrays stay what they are.
     fn shown_text(&mut self, side: Typed) -> Result<Typed> {
         match side.data_type {
-            DataType::System(_) => self.shown(side),
+            DataType::System(_) | DataType::Record(_) => self.shown(side),
             _ => Ok(side),
         }
     }
@@ -148,6 +148,9 @@ impl Binder<'_> {
         op: BinaryOp,
         right: &ast::Expr,
     ) -> Result<Typed> {
+        if let Some(compared) = self.rows_compared(scope, left, op, right)? {
+            return Ok(compared);
+        }
         let left = self.expression(scope, left)?;
         let right = self.expression(scope, right)?;
         self.comparison(op, left, right)
@@ -157,6 +160,9 @@ impl Binder<'_> {
     /// compared with an expression can be looked up by that expression's value.
     pub fn comparison(&mut self, op: BinaryOp, left: Typed, right: Typed) -> Result<Typed> {
         let (l, r) = (left.data_type.clone(), right.data_type.clone());
+        if let (DataType::Record(_), DataType::Record(_)) = (&l, &r) {
+            return self.records_compared(op, left, right);
+        }
         let common = match compared_in(&l, &r) {
             Some(DataType::Unknown) => DataType::Text,
             Some(common) if common != DataType::Void && common.is_comparable() => common,

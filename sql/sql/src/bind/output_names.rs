@@ -51,6 +51,7 @@ pub fn output_name(expr: &ast::Expr) -> String {
         E::Overlay { .. } => "overlay".into(),
         E::Exists { .. } => "exists".into(),
         E::Array(_) => "array".into(),
+        E::Tuple(_) => "row".into(),
         E::TypedString(typed) => type_label(&typed.data_type),
         E::Subquery(query) => match &*query.body {
             ast::SetExpr::Select(select) => match select.projection.as_slice() {

@@ -8,8 +8,8 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use super::applied::Subquery;
 use super::binder::{Binder, Typed};
+use super::operator_names::{comparison_by, regex_operator, spelled_out};
 use super::row_functions::positional;
-use super::rows::fields;
 use super::scope::Scope;
 use super::state::Gives;
 use super::subquery::verdict;
@@ -28,6 +28,8 @@ pub(super) enum Quantifier {
 pub(super) enum Compared {
     By(BinaryOp),
     Like { case_insensitive: bool, negated: bool, escape: Option<char> },
+    /// By an operator of regular expressions.
+    Regex(&'static str),
 }
 
 impl Compared {
@@ -35,15 +37,25 @@ impl Compared {
     /// 0A000 for an operator that is none of comparison.
     pub fn by(op: &ast::BinaryOperator) -> Result<Compared> {
         use ast::BinaryOperator as B;
-        Ok(Compared::By(match op {
-            B::Eq => BinaryOp::Equal,
-            B::NotEq => BinaryOp::NotEqual,
-            B::Lt => BinaryOp::Less,
-            B::LtEq => BinaryOp::LessOrEqual,
-            B::Gt => BinaryOp::Greater,
-            B::GtEq => BinaryOp::GreaterOrEqual,
-            other => return Err(Error::unsupported(format_args!("{other} ANY or ALL"))),
-        }))
+        let like = |case_insensitive, negated| {
+            let escape = Some('\\');
+            Compared::Like { case_insensitive, negated, escape }
+        };
+        let named = spelled_out(op);
+        let op = named.as_ref().unwrap_or(op);
+        if let Some(op) = comparison_by(op) {
+            return Ok(Compared::By(op));
+        }
+        Ok(match op {
+            B::PGLikeMatch => like(false, false),
+            B::PGNotLikeMatch => like(false, true),
+            B::PGILikeMatch => like(true, false),
+            B::PGNotILikeMatch => like(true, true),
+            other => match regex_operator(other) {
+                Some(operator) => Compared::Regex(operator),
+                None => return Err(Error::unsupported(format_args!("{other} ANY or ALL"))),
+            },
+        })
     }
 }
 
@@ -80,7 +92,7 @@ impl Binder<'_> {
             ast::Expr::Subquery(query) => {
                 self.quantified_rows(scope, left, (compared, quantifier), query)
             }
-            ast::Expr::Array(array) => {
+            ast::Expr::Array(array) if !array.elem.is_empty() => {
                 let left = self.expression(scope, left)?;
                 let mut elements = Vec::with_capacity(array.elem.len());
                 for element in &array.elem {
@@ -172,28 +184,29 @@ impl Binder<'_> {
         query: &ast::Query,
     ) -> Result<Typed> {
         let Subquery { bound, given } = self.of_expression(scope, query)?;
-        let sides = fields(left).unwrap_or_else(|| vec![left]);
+        let sides = match self.row_items(scope, left)? {
+            Some(items) => items,
+            None => vec![self.expression(scope, left)?],
+        };
         if sides.len() != bound.columns.len() {
             let few = if sides.len() < bound.columns.len() { "many" } else { "few" };
             let what = format!("subquery has too {few} columns");
             return Err(Error::new(SqlState::SYNTAX_ERROR, what));
         }
-        if sides.len() > 1 && compared != Compared::By(BinaryOp::Equal) {
-            return Err(Error::unsupported("rows in an order, compared with a subquery's"));
-        }
         let is_correlated = given.is_some();
         let mut given = given.unwrap_or_default();
-        let mut parts = Vec::with_capacity(sides.len());
+        let (mut own, mut others) = (Vec::new(), Vec::new());
         for (place, (side, column)) in sides.into_iter().zip(&bound.columns).enumerate() {
-            let side = self.expression(scope, side)?;
-            let side = self.side(&mut given, side)?;
-            let other = Typed::new(Expr::Column(place as u16), column.data_type.clone());
-            parts.push(self.compare(compared, side, other)?.expr);
+            own.push(self.side(&mut given, side)?);
+            others.push(Typed::new(Expr::Column(place as u16), column.data_type.clone()));
         }
-        let rows = Query::Project {
-            input: Box::new(bound.query),
-            expressions: [Expr::all(parts).unwrap_or(Expr::Const(Value::Null))].into(),
+        let truth = match (compared, own.len()) {
+            (compared, 1) => self.compare(compared, own.remove(0), others.remove(0))?,
+            (Compared::By(op), _) => self.fields_compared(own, op, others)?,
+            _ => return Err(Error::unsupported("patterns for rows")),
         };
+        let input = Box::new(bound.query);
+        let rows = Query::Project { input, expressions: [truth.expr].into() };
         self.decided(rows, quantifier, (given, is_correlated))
     }
 
@@ -233,6 +246,7 @@ impl Binder<'_> {
             Compared::Like { case_insensitive, negated, escape } => {
                 self.like(left, right, (case_insensitive, negated, escape))
             }
+            Compared::Regex(operator) => self.regex(operator, left, right),
         }
     }
 }

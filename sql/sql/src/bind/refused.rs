@@ -98,7 +98,7 @@ pub(super) fn not_there_yet(name: &str) -> Option<Error> {
 }
 
 /// Why no engine has a function of this name.
-pub fn machine_dependent(name: &str) -> Option<Error> {
+fn machine_dependent(name: &str) -> Option<Error> {
     MACHINE_DEPENDENT.contains(&name).then(|| {
         let what = if OF_NUMERIC.contains(&name) { " of double precision" } else { "" };
         let hint = match OF_NUMERIC.contains(&name) {

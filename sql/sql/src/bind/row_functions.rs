@@ -9,10 +9,11 @@ use procedure::query::RowFunction;
 use procedure::{Column, Expr, Function, JsonRows, Query, Reg};
 use sqlparser::ast;
 use types::cast::CastContext;
-use types::{DataType, Error, Result, SqlState, SystemType, Value};
+use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed, fold};
 use super::placeholders::{FIRST_CALLED, is_called};
+use super::records::record_of;
 use super::scope::Scope;
 use super::state::Windows;
 use super::system::as_array;
@@ -53,12 +54,7 @@ impl Binder<'_> {
             let (query, columns) = rows.ok_or_else(|| does_not_exist(name, &bound))?;
             return Ok(match <[Column; 1]>::try_from(columns) {
                 Ok([only]) => (query, only.data_type),
-                Err(fields) => {
-                    // The next call's placeholder.
-                    let calls = self.called_so_far;
-                    self.records.push((FIRST_CALLED + calls, fields.into()));
-                    (query, DataType::System(SystemType::Record))
-                }
+                Err(columns) => (query, record_of(&columns)),
             });
         }
         if let Some(of) = json_rows(name) {
@@ -223,12 +219,15 @@ impl Binder<'_> {
             let what = "aggregate function calls cannot contain set-returning function calls";
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint(FROM_HINT));
         }
+        if self.within_window {
+            let what = "window function calls cannot contain set-returning function calls";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint(FROM_HINT));
+        }
         if self.row_calls.is_none() {
             return Err(not_allowed(self.clause));
         }
         // Rows for each row of another call would be one call after the other.
         let calls = self.row_calls.take();
-        self.called_so_far = calls.as_ref().map_or(0, |calls| calls.len() as u16);
         let bound = self.within("in the arguments of others", |binder| {
             binder.row_function(scope, name, &arguments)
         });
@@ -282,9 +281,15 @@ pub(super) fn check_calls(
 }
 
 fn not_allowed(place: &str) -> Error {
-    let what = format!("set-returning functions are not allowed {place}");
+    let what = match place {
+        IN_FROM => "set-returning functions must appear at top level of FROM".to_owned(),
+        place => format!("set-returning functions are not allowed {place}"),
+    };
     Error::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint(FROM_HINT)
 }
+
+/// Where arguments of a call in FROM stand.
+pub(super) const IN_FROM: &str = "in functions in FROM";
 
 const FROM_HINT: &str =
     "You might be able to move the set-returning function into a LATERAL FROM item.";

@@ -1,109 +1,98 @@
-//! Row values: `(a, b) = (c, d)` and its kin, by the fields.
+//! Rows that are spelled out in a comparison: `(a, b) = (c, d)` and its kin, by the fields.
 //!
-//! Rows exist within comparisons alone. Equality is AND over the fields, and the order is that of
-//! the first field that differs, which is PostgreSQL's answer for NULL fields as well:
-//! `(a, b) < (c, d)` is `a < c OR (a = c AND b < d)`.
+//! Equality is AND over the fields, and the order is that of the first field that differs, which is
+//! PostgreSQL's answer for NULL fields as well: `(a, b) < (c, d)` is `a < c OR (a = c AND b < d)`.
+//! Rows as values are compared as a whole ([`records`](super::records)).
 
-use procedure::{BinaryOp, Expr};
+use procedure::{BinaryOp, Expr, Query};
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState};
 
+use super::applied::Subquery;
 use super::binder::{Binder, Typed, fold};
 use super::operators::negated_if;
+use super::records::{is_row, record_of};
 use super::scope::Scope;
-
-/// The fields of a row value; `None` for every other expression.
-pub(super) fn fields(expr: &ast::Expr) -> Option<Vec<&ast::Expr>> {
-    match expr {
-        ast::Expr::Tuple(fields) => Some(fields.iter().collect()),
-        ast::Expr::Nested(inner) => fields(inner),
-        ast::Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("row") => {
-            let ast::FunctionArguments::List(list) = &call.args else {
-                return None;
-            };
-            let field = |arg| match arg {
-                &ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ref expr)) => Some(expr),
-                _ => None,
-            };
-            list.args.iter().map(field).collect()
-        }
-        _ => None,
-    }
-}
+use super::state::Gives;
 
 impl Binder<'_> {
-    /// `None` where neither side is a row.
+    /// `None` where the sides are no rows that are spelled out.
     pub(super) fn rows_compared(
         &mut self,
         scope: &Scope,
         left: &ast::Expr,
-        op: &ast::BinaryOperator,
+        op: BinaryOp,
         right: &ast::Expr,
     ) -> Result<Option<Typed>> {
-        use ast::BinaryOperator as B;
-        let (left, right) = match (fields(left), fields(right)) {
-            (Some(left), Some(right)) => (left, right),
-            _ => return Ok(None),
-        };
-        if left.len() != right.len() {
-            return Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "unequal number of entries in row expressions",
-            ));
+        if !is_row(left) || !(is_row(right) || matches!(right, ast::Expr::Subquery(_))) {
+            return Ok(None);
         }
-        let expr = match op {
-            B::Eq => self.rows_equal(scope, &left, &right)?,
-            B::NotEq => {
-                let equal = self.rows_equal(scope, &left, &right)?;
-                return Ok(Some(negated_if(true, Typed::new(equal, DataType::Bool))));
-            }
-            B::Lt => self.rows_ordered(scope, &left, (BinaryOp::Less, BinaryOp::Less), &right)?,
-            B::LtEq => {
-                self.rows_ordered(scope, &left, (BinaryOp::Less, BinaryOp::LessOrEqual), &right)?
-            }
-            B::Gt => {
-                self.rows_ordered(scope, &left, (BinaryOp::Greater, BinaryOp::Greater), &right)?
-            }
-            B::GtEq => {
-                let ops = (BinaryOp::Greater, BinaryOp::GreaterOrEqual);
-                self.rows_ordered(scope, &left, ops, &right)?
-            }
-            _ => return Ok(None),
+        let Some(left) = self.row_items(scope, left)? else { return Ok(None) };
+        let right = match right {
+            ast::Expr::Subquery(query) => self.row_of_subquery(scope, query, left.len(), not_as_wide)?,
+            right => self.row_items(scope, right)?.unwrap_or_default(),
         };
-        Ok(Some(Typed::new(fold(expr), DataType::Bool)))
+        self.fields_compared(left, op, right).map(Some)
     }
 
-    fn rows_equal(
+    pub(super) fn fields_compared(
         &mut self,
-        scope: &Scope,
-        left: &[&ast::Expr],
-        right: &[&ast::Expr],
-    ) -> Result<Expr> {
-        let mut parts = Vec::with_capacity(left.len());
-        for (left, right) in left.iter().zip(right) {
-            parts.push(self.compared(scope, left, BinaryOp::Equal, right)?.expr);
+        left: Vec<Typed>,
+        op: BinaryOp,
+        right: Vec<Typed>,
+    ) -> Result<Typed> {
+        use BinaryOp as B;
+        if left.len() != right.len() {
+            let what = "unequal number of entries in row expressions";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
         }
-        Ok(Expr::And(parts.into()))
+        if left.is_empty() {
+            let what = "cannot compare rows of zero length";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
+        let expr = match op {
+            B::Equal | B::IsNotDistinctFrom => Expr::And(self.each_compared(left, op, right)?),
+            B::NotEqual | B::IsDistinctFrom => Expr::Or(self.each_compared(left, op, right)?),
+            B::Less | B::LessOrEqual => self.rows_ordered(&left, (B::Less, op), &right)?,
+            B::Greater | B::GreaterOrEqual => self.rows_ordered(&left, (B::Greater, op), &right)?,
+            _ => return Err(Error::unsupported("this operator between rows")),
+        };
+        Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+
+    fn each_compared(
+        &mut self,
+        left: Vec<Typed>,
+        op: BinaryOp,
+        right: Vec<Typed>,
+    ) -> Result<Box<[Expr]>> {
+        let mut parts = Vec::with_capacity(left.len());
+        for (left, right) in left.into_iter().zip(right) {
+            parts.push(self.comparison(op, left, right)?.expr);
+        }
+        Ok(parts.into())
     }
 
     /// The first operator decides between fields that differ, the second between the last ones.
     fn rows_ordered(
         &mut self,
-        scope: &Scope,
-        left: &[&ast::Expr],
+        left: &[Typed],
         (differ, last): (BinaryOp, BinaryOp),
-        right: &[&ast::Expr],
+        right: &[Typed],
     ) -> Result<Expr> {
-        match (left, right) {
-            ([left], [right]) => Ok(self.compared(scope, left, last, right)?.expr),
-            ([left, left_rest @ ..], [right, right_rest @ ..]) => {
-                let first = self.compared(scope, left, differ, right)?.expr;
-                let equal = self.compared(scope, left, BinaryOp::Equal, right)?.expr;
-                let rest = self.rows_ordered(scope, left_rest, (differ, last), right_rest)?;
-                Ok(Expr::Or([first, Expr::And([equal, rest].into())].into()))
-            }
-            _ => Err(Error::new(SqlState::SYNTAX_ERROR, "a row without fields")),
+        let mut compare = |op, place: usize| -> Result<Expr> {
+            let copy = |binder: &mut Self, side: &Typed| -> Result<Typed> {
+                Ok(Typed::new(binder.again(&side.expr)?, side.data_type.clone()))
+            };
+            let (left, right) = (copy(self, &left[place])?, copy(self, &right[place])?);
+            Ok(self.comparison(op, left, right)?.expr)
+        };
+        let mut ordered = compare(last, left.len() - 1)?;
+        for place in (0..left.len() - 1).rev() {
+            let (first, equal) = (compare(differ, place)?, compare(BinaryOp::Equal, place)?);
+            ordered = Expr::Or([first, Expr::And([equal, ordered].into())].into());
         }
+        Ok(ordered)
     }
 
     /// `(a, b) IN ((1, 2), (3, 4))`; `None` where the left side is no row.
@@ -114,17 +103,90 @@ impl Binder<'_> {
         list: &[ast::Expr],
         negated: bool,
     ) -> Result<Option<Typed>> {
-        if fields(expr).is_none() {
+        if !is_row(expr) {
             return Ok(None);
         }
         let mut parts = Vec::with_capacity(list.len());
         for item in list {
-            match self.rows_compared(scope, expr, &ast::BinaryOperator::Eq, item)? {
-                Some(equal) => parts.push(equal.expr),
-                None => return Err(Error::unsupported("a row compared with what is no row")),
-            }
+            parts.push(self.compared(scope, expr, BinaryOp::Equal, item)?.expr);
         }
         let any = Typed::new(fold(Expr::Or(parts.into())), DataType::Bool);
         Ok(Some(negated_if(negated, any)))
     }
+
+    /// The columns of the one row that a subquery gives; of none they are NULL.
+    pub(super) fn row_of_subquery(
+        &mut self,
+        scope: &Scope,
+        query: &ast::Query,
+        width: usize,
+        not_as_wide: fn(bool) -> Error,
+    ) -> Result<Vec<Typed>> {
+        let Subquery { bound, given } = self.of_expression(scope, query)?;
+        if bound.columns.len() != width {
+            return Err(not_as_wide(bound.columns.len() < width));
+        }
+        let data_type = record_of(&bound.columns);
+        let columns = (0..width as u16).map(Expr::Column).collect();
+        let rows = Query::Project {
+            input: Box::new(bound.query),
+            expressions: [Expr::Array(columns)].into(),
+        };
+        let row = match given {
+            Some(given) => self.apply(rows, given, Gives::Value, data_type)?,
+            None => self.value_of(rows, data_type)?,
+        };
+        self.fields_of(row)
+    }
+
+    /// Two rows as values: NULL fields are equal, and above all others.
+    pub(super) fn records_compared(
+        &mut self,
+        op: BinaryOp,
+        left: Typed,
+        right: Typed,
+    ) -> Result<Typed> {
+        let (left, right) = (self.resolved(left)?, self.resolved(right)?);
+        if let (DataType::Record(l), DataType::Record(r)) = (&left.data_type, &right.data_type) {
+            check_comparable(l, r)?;
+        }
+        let expr = Expr::Binary {
+            op,
+            left: Box::new(left.expr),
+            right: Box::new(right.expr),
+            result: DataType::Bool,
+        };
+        Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+}
+
+fn not_as_wide(has_few: bool) -> Error {
+    let what = format!("subquery has too {} columns", if has_few { "few" } else { "many" });
+    Error::new(SqlState::SYNTAX_ERROR, what)
+}
+
+fn check_comparable(left: &[types::Field], right: &[types::Field]) -> Result<()> {
+    if left.len() != right.len() {
+        let what = "cannot compare record types with different numbers of columns";
+        return Err(Error::new(SqlState::DATATYPE_MISMATCH, what));
+    }
+    for (place, (left, right)) in left.iter().zip(right).enumerate() {
+        let types = [left, right].map(|field| field.data_type.without_modifier());
+        let is_same = match &types {
+            [DataType::Record(left), DataType::Record(right)] => {
+                check_comparable(left, right)?;
+                true
+            }
+            [left, right] => left == right,
+        };
+        if !is_same {
+            let [left, right] = types;
+            let place = place + 1;
+            let what = format!(
+                "cannot compare dissimilar column types {left} and {right} at record column {place}"
+            );
+            return Err(Error::new(SqlState::DATATYPE_MISMATCH, what));
+        }
+    }
+    Ok(())
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use procedure::Expr;
 use types::{DataType, Error, Result, SqlState};
 
-use super::system::Fields;
 use crate::schema::catalog::Table;
 use crate::syntax::names::{PUBLIC, object_name, split};
 
@@ -32,6 +31,12 @@ pub struct Relation {
     pub schema: Option<&'static str>,
     /// The column whose values are no two rows', of what is neither.
     pub key: Option<u16>,
+    /// The place of a column that is never NULL.
+    pub presence: Option<u16>,
+    /// An outer join may leave it out.
+    pub may_be_absent: bool,
+    /// A function of one value, which its name alone stands for.
+    pub is_scalar: bool,
 }
 
 /// A view that is read, whose columns may be granted one by one.
@@ -51,8 +56,6 @@ pub struct ScopeColumn {
     pub hidden: bool,
     /// Found by its name, and not shown by `*`.
     pub is_beside: bool,
-    /// Of one whose values are rows.
-    pub fields: Option<Fields>,
     /// What it is without its relation's name, and its type, where USING has merged two columns of
     /// different types, or of which an outer join may have either.
     pub merged: Option<(Expr, DataType)>,
@@ -60,8 +63,8 @@ pub struct ScopeColumn {
 
 impl ScopeColumn {
     pub fn new(name: String, data_type: DataType) -> ScopeColumn {
-        let (hidden, is_beside, fields, merged) = (false, false, None, None);
-        ScopeColumn { name, data_type, hidden, is_beside, fields, merged }
+        let (hidden, is_beside, merged) = (false, false, None);
+        ScopeColumn { name, data_type, hidden, is_beside, merged }
     }
 
     /// Whether `*` shows it.
@@ -115,7 +118,6 @@ impl Scope {
             data_type: column.data_type.clone(),
             hidden: !visible(i),
             is_beside: false,
-            fields: None,
             merged: None,
         });
         let columns = columns.collect();
@@ -124,9 +126,19 @@ impl Scope {
 
     pub fn add(&mut self, name: &str, columns: Vec<ScopeColumn>, table: Option<Arc<Table>>) {
         let offset = self.width();
-        let name = name.to_owned();
-        let (view, schema, key) = (None, None, None);
-        self.relations.push(Relation { name, columns, offset, table, view, schema, key });
+        let presence = table.as_ref().and_then(|table| table.schema.primary_key.first().copied());
+        self.relations.push(Relation {
+            name: name.to_owned(),
+            columns,
+            offset,
+            table,
+            view: None,
+            schema: None,
+            key: None,
+            presence,
+            may_be_absent: false,
+            is_scalar: false,
+        });
     }
 
     pub fn width(&self) -> u16 {

@@ -89,11 +89,51 @@ impl Binder<'_> {
                 if let Some(lock) = query.locks.first() {
                     check_rows(query, lock)?;
                 }
-                let keys = order_of_columns(&bound.columns, tail.order)?;
+                let keys = self.order_of_columns(body, &bound.columns, tail.order)?;
                 let query = limited(sorted(bound.query, keys), tail);
                 Ok(BoundQuery::new(query, bound.columns))
             }
         }
+    }
+
+    fn order_of_columns(
+        &mut self,
+        body: &ast::SetExpr,
+        columns: &[Column],
+        order: &[ast::OrderByExpr],
+    ) -> Result<Vec<SortKey>> {
+        let mut keys = Vec::with_capacity(order.len());
+        for item in order {
+            let named = match &item.expr {
+                ast::Expr::Identifier(ident) => {
+                    let name = fold(ident);
+                    let place = columns.iter().position(|c| c.name == name);
+                    Some(place.ok_or_else(|| {
+                        let what = format!("column \"{name}\" does not exist");
+                        Error::new(SqlState::UNDEFINED_COLUMN, what)
+                    })?)
+                }
+                expr => ordinal(expr, columns.len(), "ORDER BY")?,
+            };
+            let expr = match (named, body) {
+                (Some(place), _) => {
+                    ordered(&columns[place].data_type)?;
+                    Expr::Column(place as u16)
+                }
+                (None, ast::SetExpr::SetOperation { .. }) => return Err(not_of_columns()),
+                (None, _) => {
+                    let of = |c: &Column| ScopeColumn::new(c.name.clone(), c.data_type.clone());
+                    let mut scope = Scope::default();
+                    scope.add("*VALUES*", columns.iter().map(of).collect(), None);
+                    let typed = self.expression(&scope, &item.expr)?;
+                    let typed = self.resolved(typed)?;
+                    ordered(&typed.data_type)?;
+                    typed.expr
+                }
+            };
+            keys.push(sort_key(expr, &item.options));
+        }
+        Ok(keys)
     }
 
     fn limits(&mut self, query: &ast::Query) -> Result<(Option<Expr>, Option<Expr>)> {
@@ -243,7 +283,6 @@ impl Binder<'_> {
     ) -> Result<BoundQuery> {
         let scope = from.scope.clone();
         self.row_calls = Some(Vec::new());
-        let records_around = std::mem::take(&mut self.records);
         let around = self.windows.replace(Windows::named(select)?);
         let mut outputs = self.outputs(&scope, &select.projection, targets, known)?;
         let row_calls = self.row_calls.take().unwrap_or_default();
@@ -264,8 +303,6 @@ impl Binder<'_> {
             _ => Vec::new(),
         };
         let columns = columns_of(&outputs);
-        let records = self.records_of(&scope, &outputs);
-        self.records = records_around;
         let expressions: Vec<Expr> = outputs.into_iter().map(|o| o.value.expr).collect();
         let calls = std::mem::take(&mut self.aggregates.calls);
         let groupings = std::mem::take(&mut self.aggregates.groupings);
@@ -293,7 +330,7 @@ impl Binder<'_> {
             false if groupings.is_empty() => body.plain(from, tail)?,
             false => return Err(not_of_groups()),
         };
-        Ok(BoundQuery { query, columns, records })
+        Ok(BoundQuery { query, columns })
     }
 
     fn outputs(
@@ -314,7 +351,7 @@ impl Binder<'_> {
                     let expr = self.assign(value, &output.name, target)?;
                     Typed::new(expr, target.clone())
                 }
-                _ if known.keep_unknown => value,
+                _ if known.keep_unknown && value.data_type == DataType::Unknown => value,
                 _ => self.resolved(value)?,
             };
         }
@@ -364,6 +401,11 @@ impl Binder<'_> {
                 expand(scope, Some(&name), outputs)?;
                 self.count(outputs.len() - first)?;
                 outputs[first..].iter().for_each(|output| self.reads(scope, &output.value.expr));
+            }
+            S::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::Expr(expr), _) => {
+                let fields = self.expanded(scope, expr)?;
+                let output = |(name, value)| Output { name, value };
+                outputs.extend(fields.into_iter().map(output));
             }
             other => return Err(Error::unsupported(format_args!("{other} in a select list"))),
         }
@@ -533,40 +575,44 @@ fn columns_of(outputs: &[Output]) -> Vec<Column> {
 }
 
 /// `ORDER BY 2`: the place of an output.
+///
+/// # Errors
+/// 42P10 for a place where there is none, 42601 for any other constant.
 pub(super) fn ordinal(expr: &ast::Expr, outputs: usize, clause: &str) -> Result<Option<usize>> {
-    let ast::Expr::Value(value) = expr else {
-        return Ok(None);
+    let (value, sign) = match expr {
+        ast::Expr::Nested(inner) => return ordinal(inner, outputs, clause),
+        ast::Expr::Value(value) => (&value.value, ""),
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match &**expr {
+            ast::Expr::Value(value) if matches!(value.value, ast::Value::Number(..)) => {
+                (&value.value, "-")
+            }
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
     };
-    let ast::Value::Number(digits, _) = &value.value else {
-        return Ok(None);
+    let digits = match value {
+        ast::Value::Placeholder(_) => return Ok(None),
+        ast::Value::Number(digits, _) if digits.parse::<i32>().is_ok() => digits,
+        _ => {
+            let what = format!("non-integer constant in {clause}");
+            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+        }
     };
     let place = digits.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
-    match place.filter(|place| *place < outputs) {
+    match place.filter(|place| *place < outputs && sign.is_empty()) {
         Some(place) => Ok(Some(place)),
         None => Err(Error::new(
             SqlState::INVALID_COLUMN_REFERENCE,
-            format!("{clause} position {digits} is not in select list"),
+            format!("{clause} position {sign}{digits} is not in select list"),
         )),
     }
 }
 
-fn order_of_columns(columns: &[Column], order: &[ast::OrderByExpr]) -> Result<Vec<SortKey>> {
-    let place = |expr: &ast::Expr| match (ordinal(expr, columns.len(), "ORDER BY")?, expr) {
-        (Some(place), _) => Ok(place),
-        (None, ast::Expr::Identifier(ident)) => {
-            let name = fold(ident);
-            columns.iter().position(|c| c.name == name).ok_or_else(|| {
-                Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
-            })
-        }
-        _ => Err(Error::unsupported("ORDER BY an expression on a UNION or VALUES")
-            .with_hint("Order by a column's name or position.")),
-    };
-    let key = |item: &ast::OrderByExpr| {
-        let place = place(&item.expr)?;
-        ordered(&columns[place].data_type)?;
-        let expr = Expr::Column(place as u16);
-        Ok(sort_key(expr, &item.options))
-    };
-    order.iter().map(key).collect()
+fn not_of_columns() -> Error {
+    let what = "invalid UNION/INTERSECT/EXCEPT ORDER BY clause";
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+        .with_detail("Only result column names can be used, not expressions or functions.")
+        .with_hint(
+            "Add the expression/function to every SELECT, or move the UNION into a FROM clause.",
+        )
 }

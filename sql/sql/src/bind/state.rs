@@ -7,20 +7,17 @@ use sqlparser::ast;
 use types::TableId;
 
 use super::scope::Scope;
-use super::system::Fields;
 
 /// A compiled query and its columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundQuery {
     pub query: Query,
     pub columns: Vec<Column>,
-    /// Those of its columns that are rows, with their fields.
-    pub records: Vec<(usize, Fields)>,
 }
 
 impl BoundQuery {
     pub fn new(query: Query, columns: Vec<Column>) -> BoundQuery {
-        BoundQuery { query, columns, records: Vec::new() }
+        BoundQuery { query, columns }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use procedure::{Expr, Output, Procedure};
-use types::{ColumnId, DataType, Error, Result, SystemType, TableId};
+use types::{ColumnId, DataType, Error, Result, TableId};
 
 use crate::copy::CopyOptions;
 use crate::schema::sequence::Sequence;
@@ -39,15 +39,10 @@ impl<S> Bound<S> {
     pub(crate) fn check_columns(&self) -> Result<()> {
         let Output::Rows(columns) = &self.output else { return Ok(()) };
         for column in columns {
-            let DataType::Array(element) = &column.data_type else { continue };
-            match &**element {
-                DataType::Array(_) => {
-                    return Err(Error::unsupported("an array of more than one dimension"));
-                }
-                DataType::System(SystemType::Record) => {
-                    return Err(Error::unsupported("an array of rows"));
-                }
-                _ => {}
+            if let DataType::Array(element) = &column.data_type
+                && matches!(**element, DataType::Array(_))
+            {
+                return Err(Error::unsupported("an array of more than one dimension"));
             }
         }
         Ok(())

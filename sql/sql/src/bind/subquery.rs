@@ -11,7 +11,7 @@ use super::applied::Subquery;
 use super::binder::{Binder, Typed};
 use super::operators::negated_if;
 use super::quantified::{Compared, Quantifier};
-use super::rows::fields;
+use super::records::is_row;
 use super::scope::Scope;
 use super::state::Gives;
 
@@ -82,7 +82,7 @@ impl Binder<'_> {
         query: &ast::Query,
         negated: bool,
     ) -> Result<Typed> {
-        if fields(expr).is_some() {
+        if is_row(expr) {
             let any = (Compared::By(BinaryOp::Equal), Quantifier::Any);
             let found = self.quantified_rows(scope, expr, any, query)?;
             return Ok(negated_if(negated, found));

@@ -1,14 +1,9 @@
 //! System catalogs in a query: what the binder asks of the side that knows them, and which types
 //! are theirs alone.
 
-use std::sync::Arc;
-
 use procedure::Column;
 use sqlparser::ast;
 use types::{DataType, Result, SystemType, Value};
-
-/// Names and types of a row's fields.
-pub type Fields = Arc<[Column]>;
 
 /// Who knows system catalogs.
 pub trait System {

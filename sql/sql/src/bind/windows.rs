@@ -14,7 +14,6 @@ use super::binder::{Binder, Typed};
 use super::operators::{comparable, ordered};
 use super::placeholders::{FIRST_GROUPING, FIRST_WINDOW};
 use super::refused;
-use super::row_functions::positional;
 use super::scope::Scope;
 use super::shape::sort_key;
 use super::state::{Place, Windows};
@@ -199,10 +198,9 @@ impl Binder<'_> {
                 return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
             }
             function => {
-                let arguments = list.args.iter().map(positional).collect::<Result<Vec<_>>>()?;
-                let mut bound = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    bound.push(self.expression(scope, argument)?);
+                let mut bound = Vec::with_capacity(list.args.len());
+                for argument in &list.args {
+                    bound.push(self.argument(scope, name, argument)?);
                 }
                 let (arguments, result) = self.window_arguments(name, function, bound)?;
                 (arguments, None, result)

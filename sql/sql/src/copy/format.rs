@@ -67,7 +67,7 @@ impl CopyFormatter {
                 continue;
             }
             self.field.clear();
-            value.write_text_in(&self.types[at], &self.zone, &mut self.field);
+            value.make_text_in(&self.types[at], &self.zone, &mut self.field)?;
             self.put(out);
         }
         out.push(b'\n');

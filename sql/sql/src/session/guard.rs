@@ -206,10 +206,17 @@ fn canceled(message: &str) -> Error {
     Error::new(SqlState::QUERY_CANCELED, message)
 }
 
+fn too_much(bytes: u64) -> Error {
+    let what = format!("more than {bytes} bytes are held in memory at once");
+    Error::new(SqlState::OUT_OF_MEMORY, what)
+        .with_detail(format!("The setting \"{QUERY_MEMORY}\" says how many there may be."))
+        .with_hint("Ask for fewer rows or shorter values at once.")
+}
+
 /// For queries that no block will run.
 pub fn query_frame(guard: &Arc<Guard>) -> Frame {
     let meter = Meter::new(QUERY_UNITS_MAX, Some(guard.clone()));
-    Frame::metered(meter.with_memory(guard.memory(), QUERY_MEMORY).with_lease(guard.lease()))
+    Frame::metered(meter.with_memory(guard.memory(), too_much).with_lease(guard.lease()))
 }
 
 /// For a transaction, whose statements a block will run again: it spends what it could spend there.

@@ -379,6 +379,9 @@ pub fn is_of(value: &Value, data_type: &DataType) -> bool {
         // An object may come by its name.
         (Value::Text(_), DataType::System(system)) if system.is_object() => true,
         (value, DataType::System(system)) => is_of(value, &system.storage()),
+        (Value::Array(values), DataType::Record(fields)) => {
+            values.iter().zip(fields.iter()).all(|(value, field)| is_of(value, &field.data_type))
+        }
         (Value::Int(_), data_type) => data_type.is_integer(),
         (Value::Text(_), data_type) => data_type.is_string() || *data_type == DataType::Json,
         (Value::Array(values), DataType::Array(element)) => {

@@ -130,12 +130,19 @@ impl Definition {
     /// `columns`: those of the query.
     ///
     /// # Errors
-    /// 42601 for more names than columns.
+    /// 42601 for more names than columns, 42P16 for rows as values, which no column holds.
     pub fn as_statements(&self, columns: &[procedure::Column]) -> Result<TableAs> {
         let name = object_name(&self.name)?;
         if self.names.len() > columns.len() {
             let what = "too many column names were specified";
             return Err(Error::new(types::SqlState::SYNTAX_ERROR, what));
+        }
+        for (place, column) in columns.iter().enumerate() {
+            if matches!(column.data_type, DataType::Record(_)) {
+                let name = self.names.get(place).unwrap_or(&column.name);
+                let what = format!("column \"{name}\" has pseudo-type record");
+                return Err(Error::new(types::SqlState::INVALID_TABLE_DEFINITION, what));
+            }
         }
         let given = self.names.iter().map(Some).chain(std::iter::repeat(None));
         let listed = columns.iter().zip(given).map(|(column, given)| {

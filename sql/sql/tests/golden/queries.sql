@@ -528,7 +528,9 @@ select (null, 1) = (null, 1), (null, 1) = (null, 2), (1, null) < (2, 1), (1, nul
 select (1, 2) = (1, 2, 3);
 -- ERROR 42601: unequal number of entries in row expressions
 select (1, 2);
--- ERROR 0A000: a row constructor here is not supported
+-- row record
+-- (1,2)
+-- SELECT 1
 
 -- # Refused by name
 select exp(1.0), factorial(3);
