@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use types::{Error, Interval, SqlState, Value, moments};
 
-use crate::functions::json;
+use crate::functions::{JsonRows, json};
 use crate::meter::Meter;
 use crate::query::RowFunction;
 use crate::run_query::{Flow, Sink};
@@ -19,6 +19,8 @@ pub(crate) fn call(function: RowFunction, inputs: &[Value], meter: &Meter, sink:
     }
     if let (RowFunction::Json(of), [value]) = (function, inputs) {
         return match value {
+            // A record without any member.
+            Value::Null if of == JsonRows::Record => sink(&[Value::Null]),
             Value::Null => Ok(ControlFlow::Continue(())),
             value => json::rows::rows(of, value, meter, sink),
         };

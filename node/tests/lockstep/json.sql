@@ -132,6 +132,8 @@ SELECT '1'::jsonb -> 0, '1'::jsonb -> 1, '1'::json -> 0, '1'::jsonb #> '{0}', '"
 SELECT '{"a\"b": "c\u0041\n"}'::json ->> 'a"b', '{"a\"b": "c\u0041"}'::json -> 'a"b', '{"a\"b": "cA"}'::jsonb -> 'a"b';
 -- cA
 |"c\u0041"|"cA"
+|"c\u0041"|"cA"
+-- ERROR 42601: syntax error at or near "|"
 SELECT id FROM j WHERE b @> '{"a": [2.5]}' ORDER BY id;
 -- 1
 SELECT id FROM j WHERE b @> '[{"k": true}]' ORDER BY id;
@@ -376,6 +378,36 @@ SELECT * FROM json_object_keys('[]');
 -- ERROR 22023: cannot call json_object_keys on an array
 SELECT * FROM jsonb_object_keys('1');
 -- ERROR 22023: cannot call jsonb_object_keys on a scalar
+SELECT * FROM jsonb_to_recordset('[{"a":1,"b":"x","c":{"k":1}},{"a":null,"c":null},{"B":2}]') AS x(a int, b text, c jsonb);
+-- 1|x|{"k": 1}
+-- NULL|NULL|NULL
+-- NULL|NULL|NULL
+SELECT * FROM json_to_record('{"a":"1","b":[1, 2],"c":true,"d":1.50}') AS x(a int, b json, c text, d numeric(5,1));
+-- 1|[1, 2]|true|1.5
+SELECT id, x.k FROM j, jsonb_to_recordset(j.b) AS x(k bool) WHERE id = 11;
+SELECT j.id, x.a FROM j, LATERAL jsonb_to_record(j.b) AS x(a text) WHERE id IN (1, 12) ORDER BY id;
+-- 1|[1, 2.50]
+-- 12|1.0
+SELECT * FROM json_to_record('[1]') AS x(a int);
+-- ERROR 22023: cannot call populate_composite on an array
+SELECT * FROM jsonb_to_record('1') AS x(a int);
+-- ERROR 22023: cannot call populate_composite on a scalar
+SELECT * FROM jsonb_to_recordset('{}') AS x(a int);
+-- ERROR 22023: cannot call jsonb_to_recordset on a non-array
+SELECT * FROM jsonb_to_recordset('[1]') AS x(a int);
+-- ERROR 22023: argument of jsonb_to_recordset must be an array of objects
+SELECT * FROM json_to_recordset('{}') AS x(a int);
+-- ERROR 22023: cannot call json_to_recordset on an object
+SELECT * FROM json_to_recordset('1') AS x(a int);
+-- ERROR 22023: cannot call json_to_recordset on a scalar
+SELECT * FROM json_to_record('{"a":"zz"}') AS x(a int);
+-- ERROR 22P02: invalid input syntax for type integer: "zz"
+SELECT * FROM json_to_record('{}');
+-- ERROR 42601: a column definition list is required for functions returning "record"
+SELECT a IS NULL FROM json_to_record(NULL) AS x(a int);
+-- t
+SELECT count(*) FROM json_to_recordset(NULL) AS x(a int);
+-- 0
 SELECT count(*) FROM jsonb_array_elements(NULL);
 -- 0
 SELECT sum(value::int) FROM jsonb_array_elements('[1, 2, 3]');

@@ -271,14 +271,7 @@ impl Binder<'_> {
         let column = if types.len() == 1 { &shown } else { name };
         let mut columns: Vec<_> = types.into_iter().map(|t| (column.to_owned(), t)).collect();
         columns.extend(numbered.then(|| ("ordinality".to_owned(), DataType::Int8)));
-        let calls = side_by_side(queries, numbered);
-        let needed = needs(&calls);
-        let mut draws = false;
-        each_input(&mut calls.clone(), &mut |input| draws |= input.draws());
-        if draws && !needed.is_empty() {
-            return Err(Error::unsupported("drawing a value for each row in FROM"));
-        }
-        add_calls(from, (&shown, alias), columns, calls)
+        add_calls(from, (&shown, alias), columns, side_by_side(queries, numbered))
     }
 
     /// Parts of JSON, whose columns have names of their own.
@@ -295,6 +288,10 @@ impl Binder<'_> {
             bound.push(self.expression(&scope, argument)?);
         }
         let (calls, columns) = self.rows_of_json(name, of, bound)?;
+        let (calls, columns) = match of {
+            JsonRows::Record | JsonRows::Records => self.json_records(calls, &columns, alias)?,
+            _ => (calls, columns),
+        };
         let mut columns: Vec<_> = columns.into_iter().map(|c| (c.name, c.data_type)).collect();
         if let (JsonRows::Keys, [(column, _)]) = (of, columns.as_mut_slice()) {
             shown.clone_into(column);
@@ -370,6 +367,11 @@ fn add_calls(
     calls: Query,
 ) -> Result<()> {
     let (is_alone, is_scalar) = (needs(&calls).is_empty(), columns.len() == 1);
+    let mut draws = false;
+    each_input(&mut calls.clone(), &mut |input| draws |= input.draws());
+    if draws && !is_alone {
+        return Err(Error::unsupported("drawing a value for each row in FROM"));
+    }
     add_derived(from, shown, columns, alias, calls)?;
     if let Some(relation) = from.scope.relations.last_mut() {
         relation.is_scalar = is_scalar;

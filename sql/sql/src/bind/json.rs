@@ -4,7 +4,7 @@
 //! themselves meet nothing else. Whole rows are known by their relation's name: the columns that
 //! `*` shows, under their names.
 
-use procedure::{Expr, Function, JsonFunction};
+use procedure::{Column, Expr, Function, JsonFunction, Query};
 use sqlparser::ast;
 use types::arithmetic::no_operator;
 use types::cast::{CastContext, cast_context};
@@ -110,7 +110,7 @@ impl Binder<'_> {
             ("strip_nulls", 1) => F::StripNulls,
             ("set", 3 | 4) if is_jsonb => F::Set,
             ("insert", 3 | 4) if is_jsonb => F::Insert,
-            ("populate_record" | "populate_recordset" | "to_record" | "to_recordset", _) => {
+            ("populate_record" | "populate_recordset", _) => {
                 return Err(Error::unsupported(format_args!("function {name}()")));
             }
             (base, _) if is_jsonb && (base.starts_with("path_") || base == "set_lax") => {
@@ -310,6 +310,53 @@ impl Binder<'_> {
             return Ok(row);
         }
         self.expression(scope, expr)
+    }
+
+    /// Objects as rows of the columns that are declared behind their alias.
+    pub(super) fn json_records(
+        &mut self,
+        objects: Query,
+        of: &[Column],
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<(Query, Vec<Column>)> {
+        let json = of.first().map_or(DataType::Json, |column| column.data_type.clone());
+        let declared = alias.map_or(&[][..], |alias| &alias.columns);
+        let (mut columns, mut values) = (Vec::new(), Vec::new());
+        for column in declared {
+            let Some(data_type) = &column.data_type else { continue };
+            let (name, data_type) = (fold_name(&column.name), self.type_named(data_type)?);
+            values.push(self.json_field(&name, &json, &data_type)?);
+            columns.push(Column { name, data_type });
+        }
+        if columns.is_empty() {
+            let what = "a column definition list is required for functions returning \"record\"";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+        }
+        Ok((Query::Project { input: Box::new(objects), expressions: values.into() }, columns))
+    }
+
+    /// A member of the only column, as a value of a type.
+    fn json_field(&mut self, name: &str, json: &DataType, to: &DataType) -> Result<Expr> {
+        let get = |result: DataType| {
+            let parts = vec![Expr::Column(0), Expr::Const(Value::text(name))];
+            called(JsonFunction::Get, parts, result).expr
+        };
+        if is_json(to) {
+            let part = Typed::new(get(json.clone()), json.clone());
+            return Ok(Expr::Case {
+                // JSON's null is no value of any type.
+                whens: [(Expr::is_null(get(DataType::Text), false), Expr::Const(Value::Null))]
+                    .into(),
+                otherwise: Box::new(self.coerce(part, to, CastContext::Explicit)?),
+            });
+        }
+        if matches!(to, DataType::Array(_)) {
+            return Err(Error::unsupported(format_args!("type {to} in a column definition list")));
+        }
+        if Zone::matters(&DataType::Text, to) {
+            self.needs_utc(format_args!("text as {to}"))?;
+        }
+        Ok(Expr::Cast { input: Box::new(get(DataType::Text)), to: to.clone(), explicit: false })
     }
 
     /// `j['a'][0]`: by a path.

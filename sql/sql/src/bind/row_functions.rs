@@ -32,6 +32,8 @@ pub(super) fn json_rows(name: &str) -> Option<JsonRows> {
         "each" => JsonRows::Members,
         "each_text" => JsonRows::MemberTexts,
         "object_keys" => JsonRows::Keys,
+        "to_record" => JsonRows::Record,
+        "to_recordset" => JsonRows::Records,
         _ => return None,
     })
 }
@@ -58,6 +60,11 @@ impl Binder<'_> {
             });
         }
         if let Some(of) = json_rows(name) {
+            if matches!(of, JsonRows::Record | JsonRows::Records) {
+                let what =
+                    "function returning record called in context that cannot accept type record";
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+            }
             let (query, columns) = self.rows_of_json(name, of, bound)?;
             return match <[Column; 1]>::try_from(columns) {
                 Ok([only]) => Ok((query, only.data_type)),
@@ -181,7 +188,9 @@ impl Binder<'_> {
         let value = self.coerce(value.clone(), &json, CastContext::Implicit)?;
         let column = |name: &str, data_type| Column { name: name.to_owned(), data_type };
         let columns = match of {
-            JsonRows::Elements => vec![column("value", json)],
+            JsonRows::Elements | JsonRows::Record | JsonRows::Records => {
+                vec![column("value", json)]
+            }
             JsonRows::ElementTexts => vec![column("value", DataType::Text)],
             JsonRows::Members => vec![column("key", DataType::Text), column("value", json)],
             JsonRows::MemberTexts => {
@@ -312,6 +321,8 @@ pub(super) fn needs(call: &Query) -> Vec<u16> {
     match call {
         Query::Call { inputs, .. } => inputs.iter().flat_map(Expr::columns).collect(),
         Query::Beside { inputs, .. } => inputs.iter().flat_map(needs).collect(),
+        // Its expressions are over the call's own rows.
+        Query::Project { input, .. } => needs(input),
         _ => Vec::new(),
     }
 }
@@ -321,6 +332,7 @@ pub(super) fn each_input(call: &mut Query, visit: &mut dyn FnMut(&mut Expr)) {
     match call {
         Query::Call { inputs, .. } => inputs.iter_mut().for_each(visit),
         Query::Beside { inputs, .. } => inputs.iter_mut().for_each(|call| each_input(call, visit)),
+        Query::Project { input, .. } => each_input(input, visit),
         _ => {}
     }
 }

@@ -22,6 +22,10 @@ pub enum JsonRows {
     MemberTexts,
     /// `json_object_keys`
     Keys,
+    /// `json_to_record`: the object itself, of whose members the columns are made.
+    Record,
+    /// `json_to_recordset`: each of an array.
+    Records,
 }
 
 impl JsonRows {
@@ -34,7 +38,7 @@ impl JsonRows {
     }
 
     fn is_of_object(self) -> bool {
-        !matches!(self, JsonRows::Elements | JsonRows::ElementTexts)
+        !matches!(self, JsonRows::Elements | JsonRows::ElementTexts | JsonRows::Records)
     }
 }
 
@@ -57,7 +61,15 @@ pub(crate) fn rows(of: JsonRows, value: &Value, meter: &Meter, sink: Sink<'_>) -
         meter.spend_bytes(part.text().len())?;
         given(Some(part), &result)
     };
+    if of == JsonRows::Record {
+        return sink(&[part(whole)?]);
+    }
     for element in whole.elements() {
+        if of == JsonRows::Records && element.kind() != Kind::Object {
+            let prefix = if is_jsonb { "jsonb" } else { "json" };
+            let what = format!("argument of {prefix}_to_recordset must be an array of objects");
+            return Err(invalid(what).into());
+        }
         if sink(&[part(element)?])?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -84,6 +96,15 @@ fn misfit(of: JsonRows, kind: Kind, is_jsonb: bool) -> String {
     match (of, kind) {
         (JsonRows::Keys, Kind::Array) => format!("cannot call {prefix}_object_keys on an array"),
         (JsonRows::Keys, _) => format!("cannot call {prefix}_object_keys on a scalar"),
+        (JsonRows::Record, Kind::Array) => "cannot call populate_composite on an array".to_owned(),
+        (JsonRows::Record, _) => "cannot call populate_composite on a scalar".to_owned(),
+        (JsonRows::Records, _) if is_jsonb => {
+            "cannot call jsonb_to_recordset on a non-array".to_owned()
+        }
+        (JsonRows::Records, Kind::Object) => {
+            "cannot call json_to_recordset on an object".to_owned()
+        }
+        (JsonRows::Records, _) => "cannot call json_to_recordset on a scalar".to_owned(),
         (JsonRows::Members, _) if is_jsonb => "cannot call jsonb_each on a non-object".to_owned(),
         (JsonRows::MemberTexts, _) if is_jsonb => {
             "cannot call jsonb_each_text on a non-object".to_owned()
