@@ -209,7 +209,7 @@ static CATALOG: &[Function] = &[
         Ok(comment(run, Some("pg_class"), &a[0], column))
     }),
     function("pg_get_userbyid", 1, &[Oid], Gives::Name, |run, a, _| {
-        let id = identity::RoleId(oid_of(&a[0]));
+        let id = RoleId(oid_of(&a[0]));
         Ok(Value::text(match run.world.catalog.roles().role(id) {
             Some(role) => role.name.clone(),
             None => format!("unknown (OID={})", id.0),

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use procedure::{Expr, Query};
+use procedure::Expr;
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState};
 
