@@ -261,14 +261,13 @@ fn a_view_depends_on_what_it_reads_and_names_its_columns() {
 #[test]
 fn types_without_values_are_refused_by_name() {
     let server = Server::new("CREATE TABLE t (a int)");
-    for (query, what) in [
-        ("SELECT '1 day'::interval > '23 hours'::interval", "type interval is not supported"),
-        ("SELECT CAST('nonsense' AS interval)", "type interval is not supported"),
-        ("SELECT '16/B374D848'::pg_lsn", "type pg_lsn is not supported"),
-    ] {
-        let error = server.ask(query, &[]).unwrap_err();
-        assert_eq!(error.code(), types::SqlState::FEATURE_NOT_SUPPORTED, "{query}");
-        assert_eq!(error.message(), what, "{query}");
-    }
+    let error = server.ask("SELECT '16/B374D848'::pg_lsn", &[]).unwrap_err();
+    assert_eq!(error.code(), types::SqlState::FEATURE_NOT_SUPPORTED);
+    assert_eq!(error.message(), "type pg_lsn is not supported");
+    // Intervals have some.
+    let longer = server.ask("SELECT '1 day'::interval > '23 hours'::interval", &[]).unwrap();
+    assert_eq!(longer.rows, [["t"]]);
+    let error = server.ask("SELECT CAST('nonsense' AS interval)", &[]).unwrap_err();
+    assert_eq!(error.message(), "invalid input syntax for type interval: \"nonsense\"");
     assert_eq!(server.ask("SELECT NULL::interval", &[]).unwrap().rows, [[NULL]]);
 }

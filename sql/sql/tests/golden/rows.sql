@@ -103,10 +103,11 @@ select * from generate_series(timestamp '2026-01-01', timestamp '2026-01-02', '0
 select * from generate_series(timestamp '2026-01-01', timestamp '2026-01-02', '1 month -30 days');
 -- ERROR 22023: step size cannot equal zero
 select * from generate_series(1, 5, interval '1 day');
--- ERROR 42883: function generate_series(integer, integer) does not exist
+-- ERROR 42883: function generate_series(integer, integer, interval) does not exist
 -- HINT: No function matches the given name and argument types. You might need to add explicit type casts.
 select * from generate_series(timestamp '2026-01-01', timestamp '2026-01-02', 1);
--- ERROR 0A000: generate_series over timestamp without time zone with this step is not supported
+-- ERROR 42883: function generate_series(timestamp without time zone, timestamp without time zone, integer) does not exist
+-- HINT: No function matches the given name and argument types. You might need to add explicit type casts.
 select * from generate_subscripts(array['a', 'b', 'c'], 1) s;
 -- s integer
 -- 1
