@@ -165,7 +165,7 @@ impl Binder<'_> {
         }
         let common = match compared_in(&l, &r) {
             Some(DataType::Unknown) => DataType::Text,
-            Some(common) if common != DataType::Void && common.is_comparable() => common,
+            Some(common) if common != DataType::Void => common,
             _ => return Err(no_operator(&l, operator_text(op), &r)),
         };
         let blank_padded = matches!(l, DataType::Char(_)) || matches!(r, DataType::Char(_));
@@ -262,7 +262,7 @@ pub(super) fn compared_in(left: &DataType, right: &DataType) -> Option<DataType>
     let is_name = |side: &DataType| *side == DataType::System(SystemType::Name);
     match (left, right) {
         (name, text) | (text, name) if is_name(name) && text.is_string() => Some(DataType::Text),
-        (left, right) => common_type(left, right),
+        (left, right) => common_type(left, right).filter(DataType::is_comparable),
     }
 }
 
