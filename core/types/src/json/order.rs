@@ -117,7 +117,9 @@ pub(crate) fn take_key(rest: &mut &[u8]) -> Result<Jsonb> {
     }
     let mut out = String::new();
     take_value(rest, 0, &mut out)?;
-    Jsonb::read_canonical(&out).ok_or_else(corrupt)
+    // Each value has one form.
+    let read = Jsonb::read_canonical(&out).filter(|read| read.as_str() != "[]");
+    read.ok_or_else(corrupt)
 }
 
 fn take_value(rest: &mut &[u8], depth: usize, out: &mut String) -> Result<()> {
