@@ -443,6 +443,8 @@ fn tag(done: session::Tag) -> Tag {
             "UPDATE" => Tag::Update(count),
             "DELETE" => Tag::Delete(count),
             "COPY" => Tag::Copy(count),
+            // PostgreSQL's says no number.
+            "REFRESH MATERIALIZED VIEW" => verb.into(),
             _ => format!("{verb} {count}").into(),
         },
         session::Tag::Plain(text) => text.into(),

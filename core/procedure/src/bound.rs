@@ -247,9 +247,13 @@ impl Bounding<'_> {
     }
 }
 
+/// What the bytes of an address come to at most.
+const ADDRESS: u64 = 34;
+
 /// What a value of the type weighs at most.
 fn bytes_of_type(data_type: &DataType) -> Option<u64> {
     let beside = match data_type {
+        DataType::Inet | DataType::Cidr => ADDRESS,
         DataType::Varchar(Some(length)) | DataType::Char(length) => CHARACTER * u64::from(*length),
         DataType::Numeric(Some((precision, _))) => u64::from(*precision),
         DataType::Text

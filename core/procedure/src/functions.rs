@@ -23,6 +23,7 @@ use std::borrow::Cow;
 use types::arithmetic::{ArithmeticOp, abs, ceil, div, floor, modulo, mul, round, trunc};
 use types::cast::cast;
 use types::compare::compare;
+use types::network::Network;
 use types::numeric::{self, Numeric};
 use types::{DataType, Error, Result, SqlState, Value};
 
@@ -97,6 +98,7 @@ pub(crate) fn call(
             digests::call(function, arguments, meter)
         }
         Json(function) => json::call(function, arguments, result, meter),
+        Host | Family | Masklen | NetworkText => Ok(of_network(function, first)),
         FailingRow => Ok(failing_row(arguments)),
         RowText => row_text(arguments, meter),
         Random | GenRandomUuid | Uuidv7 => crate::chance::call(function, arguments),
@@ -105,6 +107,16 @@ pub(crate) fn call(
         TakeValues => crate::sequences::take(arguments),
         Around(call) => meter.surroundings()?.value(call, arguments, result),
         _ => strings::call(function, arguments, meter),
+    }
+}
+
+fn of_network(function: Function, address: &Value) -> Value {
+    let Some(network) = address.as_bytes().and_then(Network::of) else { return Value::Null };
+    match function {
+        Function::Host => Value::from(network.host()),
+        Function::Family => Value::Int(if network.is_version_6 { 6 } else { 4 }),
+        Function::Masklen => Value::Int(network.bits.into()),
+        _ => Value::from(network.whole_text()),
     }
 }
 

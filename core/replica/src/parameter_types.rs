@@ -17,6 +17,8 @@
 //!           19 array          type
 //!           20 json          21 jsonb
 //!           22 interval      23 time          24 timetz
+//!           27 inet
+//!           28 cidr
 //! ```
 //!
 //! *Invariant.* The last type is a declared one, so that equal declarations are equal bytes.
@@ -58,6 +60,8 @@ const LATER: [(u8, DataType); 2] = [(20, DataType::Json), (21, DataType::Jsonb)]
 const INTERVAL: u8 = 22;
 const TIME: u8 = 23;
 const TIMETZ: u8 = 24;
+const INET: u8 = 27;
+const CIDR: u8 = 28;
 
 const _: () = assert!(PLAIN.len() <= NUMERIC as usize, "a code is a place or a kind");
 
@@ -152,6 +156,8 @@ fn encode_type(data_type: &DataType, out: &mut Vec<u8>) {
         DataType::Interval(_) => out.push(INTERVAL),
         DataType::Time(_) => out.push(TIME),
         DataType::Timetz(_) => out.push(TIMETZ),
+        DataType::Inet => out.push(INET),
+        DataType::Cidr => out.push(CIDR),
         plain => {
             let first = PLAIN.iter().position(|t| t == plain).map(|code| code as u8);
             let later = || LATER.iter().find(|(_, t)| t == plain).map(|(code, _)| *code);
@@ -187,6 +193,8 @@ fn decode_scalar(code: u8, input: &mut &[u8]) -> Result<DataType> {
         INTERVAL => DataType::INTERVAL,
         TIME => DataType::Time(None),
         TIMETZ => DataType::Timetz(None),
+        INET => DataType::Inet,
+        CIDR => DataType::Cidr,
         plain => {
             let later = || LATER.iter().find(|(code, _)| *code == plain).map(|(_, t)| t);
             let known = PLAIN.get(usize::from(plain)).or_else(later);

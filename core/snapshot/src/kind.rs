@@ -74,7 +74,7 @@ impl Kind {
                 let scale = scale.map_or(FREE_SCALE, |scale| scale as u8);
                 Kind::Decimal { precision: DIGITS_MAX as u8, scale }
             }
-            DataType::Bytea => Kind::Bytes,
+            DataType::Bytea | DataType::Inet | DataType::Cidr => Kind::Bytes,
             DataType::Uuid => Kind::Uuid,
             DataType::Date => Kind::Date,
             DataType::Timestamp => Kind::Timestamp { utc: false },

@@ -90,7 +90,7 @@ impl Kind {
                 Kind::Text
             }
             DataType::Jsonb => Kind::Jsonb,
-            DataType::Bytea => Kind::Bytes,
+            DataType::Bytea | DataType::Inet | DataType::Cidr => Kind::Bytes,
             DataType::Uuid => Kind::Uuid,
             DataType::Date => Kind::Date,
             DataType::Timestamp => Kind::Timestamp,

@@ -8,6 +8,7 @@
 //! ```text
 //! int2/4/8   2, 4, 8 bytes, big endian           float8     IEEE 754, big endian
 //! bool       1 byte                              uuid       16 bytes
+//! inet, cidr family:1 (2 or 3) bits:1 is_cidr:1 length:1, then the address
 //! date       4 bytes, days since 2000-01-01      timestamp  8 bytes, microseconds since then
 //! time       8 bytes, microseconds               timetz     and 4 bytes, seconds west
 //! interval   microseconds:8 days:4 months:4
@@ -33,6 +34,7 @@ use crate::datatype::DataType;
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
 use crate::interval::Interval;
+use crate::network;
 use crate::numeric::{self, Numeric};
 use crate::record;
 use crate::system::SystemType;
@@ -78,6 +80,11 @@ impl Value {
             (Value::Float(x), DataType::Float8) => out.put_f64(canonical_nan(*x)),
             (Value::Numeric(d), DataType::Numeric(_)) => write_numeric(d, out),
             (Value::Bytes(bytes), DataType::Bytea) => out.put_slice(bytes),
+            (Value::Bytes(bytes), DataType::Inet | DataType::Cidr) => {
+                if !network::write_binary(bytes, data_type, out) {
+                    return Err(mismatch(self, data_type));
+                }
+            }
             (Value::Uuid(uuid), DataType::Uuid) => out.put_slice(uuid),
             (Value::Date(days), DataType::Date) => out.put_i32(*days),
             (Value::Timestamp(us), DataType::Timestamp)
@@ -123,6 +130,7 @@ impl Value {
             }
             DataType::Bytea => Value::from(bytes),
             DataType::Uuid => Value::Uuid(fixed(bytes, data_type)?),
+            DataType::Inet | DataType::Cidr => network::read_binary(data_type, bytes)?,
             DataType::Date => {
                 let days = i32::from_be_bytes(fixed(bytes, data_type)?);
                 Value::Date(check_date(i64::from(days))?)

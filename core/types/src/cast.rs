@@ -18,6 +18,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::interval::{Fields, Interval};
 use crate::json::raw::Kind;
 use crate::json::{self, Jsonb};
+use crate::network;
 use crate::numeric::{self, Numeric};
 use crate::record::{not_read, same_fields};
 use crate::schema::ColumnSchema;
@@ -62,6 +63,8 @@ pub fn cast_context(from: &DataType, to: &DataType) -> Option<CastContext> {
             Some(Explicit)
         }
         (from, to) if from.is_string() && to.is_string() => Some(Implicit),
+        (T::Cidr, T::Inet) => Some(Implicit),
+        (T::Inet, T::Cidr) => Some(Assignment),
         (_, to) if to.is_string() => Some(Assignment),
         (from, _) if from.is_string() => Some(Explicit),
         (T::Bool, T::Int4) | (T::Int4, T::Bool) => Some(Explicit),
@@ -123,7 +126,7 @@ pub fn assign_to(value: Value, data_type: &DataType) -> Result<Value> {
         (Value::Bool(_), DataType::Bool)
         | (Value::Float(_), DataType::Float8)
         | (Value::Numeric(_), DataType::Numeric(None))
-        | (Value::Bytes(_), DataType::Bytea)
+        | (Value::Bytes(_), DataType::Bytea | DataType::Inet)
         | (Value::Uuid(_), DataType::Uuid)
         | (Value::Date(_), DataType::Date)
         | (Value::Timestamp(_), DataType::Timestamp)
@@ -172,7 +175,12 @@ fn cast_scalar(value: &Value, target: &DataType) -> Result<Value> {
         ) => {
             return cast_time(value, target);
         }
-        (Value::Bytes(_), DataType::Bytea) | (Value::Uuid(_), DataType::Uuid) => value.clone(),
+        (Value::Bytes(_), DataType::Bytea | DataType::Inet) | (Value::Uuid(_), DataType::Uuid) => {
+            value.clone()
+        }
+        (Value::Bytes(bytes), DataType::Cidr) => {
+            network::network_of(bytes).ok_or_else(|| cannot_cast(value, target))?
+        }
         _ => return Err(cannot_cast(value, target)),
     };
     Ok(converted)
@@ -399,7 +407,8 @@ pub fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
     let is_clock = |t: &DataType| matches!(t, T::Time(_) | T::Timetz(_));
     let same_category = (is_clock(&a) && is_clock(&b))
         || (a.is_number() && b.is_number())
-        || (a.is_datetime() && b.is_datetime());
+        || (a.is_datetime() && b.is_datetime())
+        || (a.is_network() && b.is_network());
     if !same_category {
         return None;
     }

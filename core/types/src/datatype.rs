@@ -52,6 +52,10 @@ pub enum DataType {
     Time(Option<u8>),
     /// `time with time zone`.
     Timetz(Option<u8>),
+    /// The address of a host, with the length of its network's part.
+    Inet,
+    /// The address of a network.
+    Cidr,
     /// One-dimensional; in parameters and variables only, not in stored columns.
     Array(Box<DataType>),
     /// A row, of these fields; in expressions and answers, not in stored columns.
@@ -95,6 +99,8 @@ impl DataType {
             DataType::Interval(_) => "interval",
             DataType::Time(_) => "time without time zone",
             DataType::Timetz(_) => "time with time zone",
+            DataType::Inet => "inet",
+            DataType::Cidr => "cidr",
             DataType::Array(_) => "array",
             DataType::Record(_) => "record",
             DataType::Unknown => "unknown",
@@ -112,8 +118,10 @@ impl DataType {
             DataType::Int4 => 23,
             DataType::Text => 25,
             DataType::Json => 114,
+            DataType::Cidr => 650,
             DataType::Float8 => 701,
             DataType::Unknown => 705,
+            DataType::Inet => 869,
             DataType::Char(_) => 1042,
             DataType::Varchar(_) => 1043,
             DataType::Date => 1082,
@@ -136,6 +144,7 @@ impl DataType {
     pub fn array_oid(&self) -> u32 {
         match self {
             DataType::Json => 199,
+            DataType::Cidr => 651,
             DataType::Bool => 1000,
             DataType::Bytea => 1001,
             DataType::Int2 => 1005,
@@ -145,6 +154,7 @@ impl DataType {
             DataType::Varchar(_) => 1015,
             DataType::Int8 => 1016,
             DataType::Float8 => 1022,
+            DataType::Inet => 1041,
             DataType::Timestamp => 1115,
             DataType::Date => 1182,
             DataType::Time(_) => 1183,
@@ -167,8 +177,8 @@ impl DataType {
             return Some(scalar);
         }
         let elements = [
-            16, 17, 20, 21, 23, 25, 114, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700,
-            2950, 3802,
+            16, 17, 20, 21, 23, 25, 114, 650, 701, 869, 1042, 1043, 1082, 1083, 1114, 1184, 1186,
+            1266, 1700, 2950, 3802,
         ];
         match oid {
             1002 => Some(DataType::Array(Box::new(DataType::System(SystemType::Char)))),
@@ -193,7 +203,9 @@ impl DataType {
             23 => DataType::Int4,
             25 | 1042 => DataType::Text,
             114 => DataType::Json,
+            650 => DataType::Cidr,
             701 => DataType::Float8,
+            869 => DataType::Inet,
             1043 => DataType::Varchar(None),
             1082 => DataType::Date,
             1083 => DataType::Time(None),
@@ -231,6 +243,8 @@ impl DataType {
             | DataType::Bytea
             | DataType::Json
             | DataType::Jsonb
+            | DataType::Inet
+            | DataType::Cidr
             | DataType::Array(_)
             | DataType::Record(_) => -1,
         }
@@ -290,6 +304,11 @@ impl DataType {
 
     pub fn is_string(&self) -> bool {
         matches!(self, DataType::Text | DataType::Varchar(_) | DataType::Char(_))
+    }
+
+    /// Whether its values are addresses ([`network`](crate::network)).
+    pub fn is_network(&self) -> bool {
+        matches!(self, DataType::Inet | DataType::Cidr)
     }
 
     pub fn is_datetime(&self) -> bool {
@@ -390,6 +409,8 @@ impl DataType {
             "text" => DataType::Text,
             "bytea" => DataType::Bytea,
             "uuid" => DataType::Uuid,
+            "inet" => DataType::Inet,
+            "cidr" => DataType::Cidr,
             "date" => DataType::Date,
             "json" => DataType::Json,
             "jsonb" => DataType::Jsonb,
@@ -428,8 +449,6 @@ const KNOWN_BUT_ABSENT: &[&str] = &[
     "float4",
     "xml",
     "money",
-    "inet",
-    "cidr",
     "macaddr",
     "bit",
     "varbit",
@@ -584,6 +603,8 @@ mod tests {
             DataType::Varchar(Some(20)),
             DataType::Char(3),
             DataType::Bytea,
+            DataType::Inet,
+            DataType::Cidr,
             DataType::Uuid,
             DataType::Date,
             DataType::Timestamp,

@@ -181,7 +181,9 @@ pub fn encode_column(
         }
         (Value::Timetz(time), DataType::Timetz(_)) => out.extend_from_slice(&time.to_key()),
         (Value::Bool(b), DataType::Bool) => out.push(u8::from(*b)),
-        (Value::Bytes(bytes), DataType::Bytea) => push_text(bytes, out),
+        (Value::Bytes(bytes), DataType::Bytea | DataType::Inet | DataType::Cidr) => {
+            push_text(bytes, out);
+        }
         (Value::Jsonb(json), DataType::Jsonb) => order::push_key(json, out),
         (Value::Float(x), DataType::Float8) => out.extend_from_slice(&float_key(*x)),
         _ => {
@@ -226,7 +228,7 @@ pub fn decode_column(data_type: &DataType, nullable: bool, rest: &mut &[u8]) -> 
             let bytes = take_text(rest)?;
             Value::from(std::str::from_utf8(&bytes).map_err(|_| corrupt())?)
         }
-        DataType::Bytea => Value::from(&take_text(rest)?[..]),
+        DataType::Bytea | DataType::Inet | DataType::Cidr => Value::from(&take_text(rest)?[..]),
         DataType::Uuid => Value::Uuid(take(rest)?),
         DataType::Jsonb => Value::Jsonb(order::take_key(rest)?),
         DataType::Bool => Value::Bool(take::<1>(rest)? != [0]),

@@ -29,6 +29,7 @@ pub mod interval;
 pub mod json;
 pub mod key;
 pub mod moments;
+pub mod network;
 pub mod numeric;
 pub mod printable;
 pub mod record;

@@ -59,6 +59,11 @@ pub struct ColumnSchema {
 }
 
 impl ColumnSchema {
+    /// Whether it holds what an index computes, and no user names it: its name begins with NUL.
+    pub fn is_hidden(&self) -> bool {
+        self.name.starts_with('\0')
+    }
+
     /// A column without NULLs.
     pub fn new(name: impl Into<String>, data_type: DataType) -> ColumnSchema {
         ColumnSchema { name: name.into(), data_type, nullable: false, dropped: false }
@@ -91,7 +96,7 @@ impl TableSchema {
         self.columns[..shown]
             .iter()
             .enumerate()
-            .filter(|(_, c)| !c.dropped)
+            .filter(|(_, c)| !c.dropped && !c.is_hidden())
             .map(|(i, c)| (i as ColumnId, c))
     }
 

@@ -23,6 +23,7 @@ use crate::digits::write_int;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{self, Style};
 use crate::json::{self, Jsonb};
+use crate::network;
 use crate::numeric::{self, Numeric};
 use crate::record;
 use crate::system::SystemType;
@@ -43,6 +44,7 @@ impl Value {
                 out.put_slice(text.as_bytes());
                 out.put_bytes(b' ', missing_blanks(text, data_type));
             }
+            Value::Bytes(bytes) if data_type.is_network() => network::write(bytes, data_type, out),
             Value::Bytes(bytes) => {
                 out.put_slice(b"\\x");
                 write_hex(bytes, out);
@@ -134,6 +136,7 @@ impl Value {
             }
             DataType::Bytea => read_bytea(text).map(Value::from),
             DataType::Uuid => read_uuid(text).map(Value::Uuid),
+            DataType::Inet | DataType::Cidr => network::read(data_type, text),
             DataType::Date => datetime::read_date(text).map(Value::Date),
             DataType::Timestamp => datetime::read_timestamp(text).map(Value::Timestamp),
             DataType::Timestamptz => datetime::read_timestamptz(text).map(Value::Timestamptz),

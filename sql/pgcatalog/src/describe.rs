@@ -1,7 +1,7 @@
 //! Objects as SQL text: what `\d` prints of types, indexes, constraints and routines.
 
 use procedure::{Expr, Function};
-use sql::catalog::{ForeignKey, ReferenceAction};
+use sql::catalog::{ForeignKey, KeyPart, ReferenceAction};
 use sql::names;
 use sql::syntax::routine::{ParameterMode, Returns, RoutineKind};
 use sql::{Routine, Table};
@@ -10,6 +10,7 @@ use types::{ColumnId, DataType, IndexId, TableId, Value};
 use crate::oid;
 use crate::query::KEYWORDS;
 use crate::relation;
+use crate::tables::Index;
 use crate::views;
 use crate::world::World;
 
@@ -152,8 +153,13 @@ fn find_index(world: &World, number: u32) -> Option<(&Table, IndexId)> {
 pub fn index_definition(world: &World, number: u32, column: i64, pretty: bool) -> Option<String> {
     let (table, id) = find_index(world, number)?;
     let columns = table.index_columns(id);
+    let declared = table.declared.get(&id);
     if column > 0 {
-        let column = columns.get(usize::try_from(column).ok()? - 1);
+        let place = usize::try_from(column).ok()? - 1;
+        if let Some(part) = declared.and_then(|declared| declared.parts.get(place)) {
+            return Some(key_part(table, part));
+        }
+        let column = columns.get(place);
         return Some(column.map(|c| quoted(table.column_name(*c))).unwrap_or_default());
     }
     let (name, unique) = match id {
@@ -163,16 +169,69 @@ pub fn index_definition(world: &World, number: u32, column: i64, pretty: bool) -
             (&index.name, index.unique)
         }
     };
+    let key = match declared {
+        None => quoted_list(table, columns),
+        Some(declared) => {
+            let parts = declared.parts.iter().map(|part| {
+                let order = match part.options {
+                    1 => " DESC NULLS LAST",
+                    2 => " NULLS FIRST",
+                    3 => " DESC",
+                    _ => "",
+                };
+                format!("{}{order}", key_part(table, part))
+            });
+            parts.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let condition = declared.and_then(|declared| declared.predicate.as_ref());
+    let condition = condition.map_or(String::new(), |text| format!(" WHERE ({text})"));
     Some(format!(
-        "CREATE {}INDEX {} ON {} USING btree ({})",
+        "CREATE {}INDEX {} ON {} USING btree ({key}){condition}",
         if unique { "UNIQUE " } else { "" },
         quoted(name),
         match pretty {
             true => spelled(world, table.key()),
             false => format!("{}.{}", quoted(table.namespace()), quoted(table.name())),
-        },
-        quoted_list(table, columns)
+        }
     ))
+}
+
+/// A column, a call, or an expression in parentheses.
+fn key_part(table: &Table, part: &KeyPart) -> String {
+    let is_call = |text: &str| {
+        let name = text.split('(').next().unwrap_or_default();
+        let depth = |(at, depth): (usize, i32), (place, c): (usize, char)| match c {
+            '(' => (at, depth + 1),
+            ')' if depth == 1 => (if at == 0 { place + 1 } else { at }, 0),
+            ')' => (at, depth - 1),
+            _ => (at, depth),
+        };
+        let (end, _) = text.char_indices().fold((0, 0), depth);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        !name.is_empty() && name.chars().all(is_name) && end == text.len()
+    };
+    match part.column {
+        Some(column) => quoted(table.column_name(column)),
+        None if is_call(&part.text) => part.text.clone(),
+        // PostgreSQL puts operators in parentheses of their own.
+        None => format!("(({}))", part.text),
+    }
+}
+
+/// What an index's column is called.
+pub fn part_name(table: &Table, index: &Index<'_>, at: i64) -> String {
+    let at = usize::try_from(at).unwrap_or_default();
+    match index.declared.and_then(|declared| declared.parts.get(at)) {
+        Some(KeyPart { column: None, text, .. }) => match text.split_once('(') {
+            Some((name, _)) if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') => {
+                name.to_owned()
+            }
+            _ => "expr".to_owned(),
+        },
+        Some(KeyPart { column: Some(column), .. }) => table.column_name(*column).to_owned(),
+        None => index.columns.get(at).map_or("", |c| table.column_name(*c)).to_owned(),
+    }
 }
 
 /// The rule of a constraint.
@@ -195,8 +254,20 @@ pub fn constraint_definition(world: &World, number: u32, pretty: bool) -> Option
             return foreign_key(world, table, key);
         }
         let index = table.unique_constraints().find(|(_, index)| is_it(&index.name));
-        index.map(|(_, index)| format!("UNIQUE ({})", quoted_list(table, &index.columns)))
+        index.map(|(id, index)| {
+            let waits = deferral(table.deferrable.get(&id).copied());
+            format!("UNIQUE ({}){waits}", quoted_list(table, &index.columns))
+        })
     })
+}
+
+/// Whether a constraint can wait, and does.
+fn deferral(deferrable: Option<bool>) -> &'static str {
+    match deferrable {
+        None => "",
+        Some(false) => " DEFERRABLE",
+        Some(true) => " DEFERRABLE INITIALLY DEFERRED",
+    }
 }
 
 fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String> {
@@ -209,11 +280,7 @@ fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String>
         ReferenceAction::SetDefault => format!(" {clause} SET DEFAULT"),
     };
     let actions = shown("ON UPDATE", key.on_update) + &shown("ON DELETE", key.on_delete);
-    let deferrable = match key.deferrable {
-        None => "",
-        Some(false) => " DEFERRABLE",
-        Some(true) => " DEFERRABLE INITIALLY DEFERRED",
-    };
+    let deferrable = deferral(key.deferrable);
     let validity = if key.validated { "" } else { " NOT VALID" };
     Some(format!(
         "FOREIGN KEY ({}) REFERENCES {}({}){actions}{deferrable}{validity}",
@@ -225,7 +292,9 @@ fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String>
 
 pub fn view_definition(world: &World, number: u32) -> Option<String> {
     let (schema, name) = world.names().relations.get(&number)?;
-    if let Some(view) = world.catalog.view(&names::key(schema, name)) {
+    let (key, catalog) = (names::key(schema, name), &world.catalog);
+    let kept = || catalog.find_table(&key).and_then(|table| table.view());
+    if let Some(view) = catalog.view(&key).or_else(kept) {
         return Some(format!(" {};", world.path.spelled(&world.catalog, view)));
     }
     let relation = &relation::all()[relation::place(schema, name)?];

@@ -176,3 +176,8 @@ pub fn row_type(table: TableId) -> u32 {
 pub fn array_of_row_type(table: TableId) -> u32 {
     part(ROW_TYPE, table, 1)
 }
+
+/// Of a materialized view.
+pub fn rule(table: TableId) -> u32 {
+    part(ROW_TYPE, table, 2)
+}

@@ -24,6 +24,14 @@ SELECT n.nspname AS schemaname, c.relname AS viewname, pg_get_userbyid(c.relowne
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind = 'v';
 
+-- pg_catalog.pg_matviews
+SELECT n.nspname AS schemaname, c.relname AS matviewname,
+       pg_get_userbyid(c.relowner) AS matviewowner, NULL AS tablespace,
+       c.relhasindex AS hasindexes, c.relispopulated AS ispopulated,
+       pg_get_viewdef(c.oid) AS definition
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'm';
+
 -- pg_catalog.pg_sequences
 SELECT n.nspname AS schemaname, c.relname AS sequencename,
        pg_get_userbyid(c.relowner) AS sequenceowner, s.seqtypid::regtype AS data_type,
@@ -44,7 +52,7 @@ JOIN pg_namespace n ON n.oid = t.relnamespace;
 -- pg_catalog.pg_stat_all_tables
 SELECT c.oid AS relid, n.nspname AS schemaname, c.relname
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind = 'r';
+WHERE c.relkind IN ('r', 'm');
 
 -- pg_catalog.pg_stat_user_tables
 SELECT * FROM pg_stat_all_tables WHERE schemaname = 'public';

@@ -18,7 +18,7 @@ use crate::schema::catalog::{Catalog, ForeignKey, Table};
 use crate::schema::deferred::{constraint_key, not_deferrable};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::Ddl;
-use crate::syntax::names::{object_name, simple_name};
+use crate::syntax::names::{key, object_name, simple_name};
 use crate::syntax::parsed::{Body, Parsed};
 use crate::syntax::path::SearchPath;
 use crate::syntax::routine::{CreateFunction, RoutineKind};
@@ -78,6 +78,9 @@ pub(crate) fn bind_interruptibly(
             let made = definition.as_statements(&columns)?;
             (Statement::Command(Command::CreateTableAs(Arc::new(made))), Output::Tag)
         }
+        Body::Refresh { name, concurrently, with_data } => {
+            binder.refresh(name, (*concurrently, *with_data), &parsed.text)?
+        }
         Body::Do { language, body } => {
             let function = CreateFunction::anonymous(language, body, &session.path)?;
             let role = binder.checked.as_ref().map(|checked| checked.role());
@@ -106,6 +109,7 @@ pub(crate) fn bind_interruptibly(
         output,
         session_dependent: binder.session_dependent,
         zone_dependent: binder.zone_dependent,
+        zoned: binder.zoned,
     })
 }
 
@@ -163,6 +167,14 @@ fn deferrable(catalog: &Catalog, name: &ast::ObjectName) -> Result<Vec<String>> 
                 return Err(not_deferrable(&key.name));
             }
             found.push(constraint_key(table, key));
+        }
+        for (id, index) in table.unique_constraints().filter(|(_, index)| index.name == bare) {
+            let called = key(table.namespace(), &index.name);
+            match table.deferrable.contains_key(&id) {
+                _ if name.0.len() > 1 && called != said => {}
+                true => found.push(called),
+                false => return Err(not_deferrable(&index.name)),
+            }
         }
     }
     match found.is_empty() {

@@ -48,7 +48,7 @@ impl Kind {
             DataType::Int2 | DataType::Int4 | DataType::Int8 => Kind::Int,
             DataType::Numeric(_) => Kind::Numeric,
             DataType::Float8 => Kind::Float,
-            DataType::Bytea => Kind::Bytes,
+            DataType::Bytea | DataType::Inet | DataType::Cidr => Kind::Bytes,
             DataType::Uuid => Kind::Uuid,
             DataType::Date => Kind::Date,
             DataType::Timestamp => Kind::Timestamp,

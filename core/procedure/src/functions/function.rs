@@ -70,6 +70,14 @@ pub enum Function {
     Encode,
     Decode,
     ToHex,
+    // Addresses.
+    /// Without the length of its network.
+    Host,
+    /// 4 or 6.
+    Family,
+    Masklen,
+    /// With the length of its network, as a cast to text gives it.
+    NetworkText,
     // Dates and times.
     /// `extract` and `date_part`: the first argument is the field's name.
     Extract,
@@ -190,6 +198,10 @@ impl Function {
                 | DateBin
                 | AtTimeZone
                 | Overlaps
+                | Host
+                | Family
+                | Masklen
+                | NetworkText
                 | ArrayLength
                 | ArrayUpper
                 | ArrayLower

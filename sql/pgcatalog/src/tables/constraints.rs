@@ -59,6 +59,8 @@ fn keys(facts: &Facts<'_>, table: &Table, rows: &mut Rows<'_>) {
                 ("conkey", columns(index.columns)),
                 ("conindid", oid(number::index(table.id(), index.id))),
                 ("connoinherit", Value::Bool(true)),
+                ("condeferrable", Value::Bool(table.deferrable.contains_key(&index.id))),
+                ("condeferred", Value::Bool(table.deferrable.get(&index.id) == Some(&true))),
             ],
         );
     }

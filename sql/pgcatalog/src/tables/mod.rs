@@ -18,6 +18,7 @@ pub use comments::comments;
 pub use constants::ELEMENTS;
 pub use facts::Facts;
 pub(crate) use facts::shown as shown_privileges;
+pub use relations::Index;
 
 use ::types::Result;
 

@@ -1,5 +1,6 @@
 //! Tables, views and indexes, and their columns.
 
+use sql::catalog::DeclaredIndex;
 use sql::schema::sequence::Identity;
 use sql::{Commented, GrantedColumn, Table};
 use types::{ColumnId, DataType, IndexId, Layout, SystemType, TableId, Value};
@@ -23,6 +24,35 @@ pub struct Index<'a> {
     pub unique: bool,
     /// A primary key or a UNIQUE constraint rests on it.
     pub is_constraint: bool,
+    /// Where it is over more than columns.
+    pub declared: Option<&'a DeclaredIndex>,
+}
+
+impl Index<'_> {
+    /// As attributes number them; 0 for an expression.
+    fn key(&self) -> Vec<i64> {
+        match self.declared {
+            None => self.columns.iter().map(|column| attribute_number(*column)).collect(),
+            Some(declared) => {
+                let parts = declared.parts.iter();
+                parts.map(|part| part.column.map_or(0, attribute_number)).collect()
+            }
+        }
+    }
+
+    /// Its expressions, and its condition.
+    fn texts(&self) -> [Value; 2] {
+        let Some(declared) = self.declared else { return [Value::Null, Value::Null] };
+        let expressions = declared.parts.iter().filter(|part| part.column.is_none());
+        let expressions: Vec<&str> = expressions.map(|part| part.text.as_str()).collect();
+        [
+            match expressions.is_empty() {
+                true => Value::Null,
+                false => Value::text(expressions.join(", ")),
+            },
+            declared.predicate.as_deref().map_or(Value::Null, Value::text),
+        ]
+    }
 }
 
 pub fn indexes(table: &Table) -> impl Iterator<Item = Index<'_>> {
@@ -32,6 +62,7 @@ pub fn indexes(table: &Table) -> impl Iterator<Item = Index<'_>> {
         columns: &table.schema.primary_key,
         unique: true,
         is_constraint: true,
+        declared: None,
     });
     let secondary = (1..).zip(&table.schema.indexes).filter(|(_, index)| !index.dropped);
     primary.into_iter().chain(secondary.map(|(id, index)| Index {
@@ -40,6 +71,7 @@ pub fn indexes(table: &Table) -> impl Iterator<Item = Index<'_>> {
         name: &index.name,
         columns: &index.columns,
         unique: index.unique,
+        declared: table.declared.get(&id).map(|declared| &**declared),
     }))
 }
 
@@ -113,11 +145,14 @@ fn view_class(world: &World, view: &ViewColumns, rows: &mut Rows<'_>) {
 
 /// A view is a rule: to read it is to run its query.
 pub fn pg_rewrite(facts: &Facts<'_>, rows: &mut Rows<'_>) {
-    for view in facts.world.views() {
+    let views = facts.world.views().iter().map(|view| (view.numbers.rule, view.numbers.relation));
+    let kept = facts.world.catalog.tables().filter(|table| table.materialized.is_some());
+    let kept = kept.map(|table| (number::rule(table.id()), number::table(table.id())));
+    for (rule, relation) in views.chain(kept) {
         rows.row(&[
-            ("oid", oid(view.numbers.rule)),
+            ("oid", oid(rule)),
             ("rulename", Value::text("_RETURN")),
-            ("ev_class", oid(view.numbers.relation)),
+            ("ev_class", oid(relation)),
             ("ev_type", Value::text("1")),
             ("ev_enabled", Value::text("O")),
             ("is_instead", Value::Bool(true)),
@@ -151,7 +186,7 @@ pub fn persistence(id: TableId) -> Value {
 }
 
 fn table_class(world: &World, table: &Table, schema: u32, rows: &mut Rows<'_>) {
-    let id = table.id();
+    let (id, kept) = (table.id(), table.materialized.as_ref());
     let refers = !table.foreign_keys.is_empty() || !table.referenced_by.is_empty();
     let options = match table.layout {
         Layout::Row => Value::Null,
@@ -169,11 +204,12 @@ fn table_class(world: &World, table: &Table, schema: u32, rows: &mut Rows<'_>) {
         ("reltuples", Value::Float(-1.0)),
         ("relhasindex", Value::Bool(indexes(table).next().is_some())),
         ("relpersistence", persistence(id)),
-        ("relkind", Value::text("r")),
+        ("relkind", Value::text(if kept.is_some() { "m" } else { "r" })),
         ("relnatts", Value::Int(attributes(table).count() as i64)),
         ("relchecks", Value::Int(table.checks.len() as i64)),
+        ("relhasrules", Value::Bool(kept.is_some())),
         ("relhastriggers", Value::Bool(refers)),
-        ("relispopulated", Value::Bool(true)),
+        ("relispopulated", Value::Bool(kept.is_none_or(|kept| kept.populated))),
         ("relreplident", Value::text("d")),
         ("reloptions", options),
     ]);
@@ -233,7 +269,7 @@ fn alignment(data_type: &DataType) -> &'static str {
 
 fn storage(data_type: &DataType) -> &'static str {
     match (data_type, data_type.type_len()) {
-        (DataType::Numeric(_), _) => "m",
+        (DataType::Numeric(_) | DataType::Inet | DataType::Cidr, _) => "m",
         (_, -1) => "x",
         _ => "p",
     }
@@ -294,8 +330,8 @@ pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         for index in indexes(table) {
             let of = number::index(table.id(), index.id);
             for (at, column) in (1..).zip(index.columns) {
-                let data_type = table.column_type(*column);
-                attribute(rows, of, at, table.column_name(*column), data_type, &[]);
+                let name = describe::part_name(table, &index, at - 1);
+                attribute(rows, of, at, &name, table.column_type(*column), &[]);
             }
         }
     }
@@ -327,7 +363,7 @@ fn table_attribute(
     rows: &mut Rows<'_>,
 ) {
     let (of, at) = (number::table(table.id()), attribute_number(id));
-    if column.dropped {
+    if column.dropped || column.is_hidden() {
         let name = format!("........pg.dropped.{at}........");
         let more = [("attisdropped", Value::Bool(true)), ("atttypid", oid(0))];
         return attribute(rows, of, at, &name, &column.data_type, &more);
@@ -357,7 +393,9 @@ pub fn pg_attrdef(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     let catalog = &facts.world.catalog;
     for table in catalog.tables() {
         let identities = catalog.identities(table.id());
-        for (id, column) in attributes(table).filter(|(_, column)| !column.dropped) {
+        for (id, column) in
+            attributes(table).filter(|(_, column)| !column.dropped && !column.is_hidden())
+        {
             if identities.iter().any(|(column, _)| *column == id) {
                 continue;
             }
@@ -389,6 +427,7 @@ fn operator_class(data_type: &DataType) -> u32 {
         DataType::Bool => 10003,
         DataType::Char(_) => 10004,
         DataType::Bytea => 10006,
+        DataType::Inet | DataType::Cidr => 10024,
         DataType::Uuid => 10065,
         DataType::Jsonb => 10088,
         DataType::Date => 3122,
@@ -406,6 +445,11 @@ pub fn pg_index(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         for index in indexes(table) {
             let types = || index.columns.iter().map(|column| table.column_type(*column));
             let count = Value::Int(index.columns.len() as i64);
+            let [expressions, condition] = index.texts();
+            let options = |at: usize| {
+                let part = index.declared.and_then(|declared| declared.parts.get(at));
+                part.map_or(0, |part| part.options.into())
+            };
             rows.row(&[
                 ("indexrelid", oid(number::index(table.id(), index.id))),
                 ("indrelid", oid(number::table(table.id()))),
@@ -413,14 +457,16 @@ pub fn pg_index(facts: &Facts<'_>, rows: &mut Rows<'_>) {
                 ("indnkeyatts", count),
                 ("indisunique", Value::Bool(index.unique)),
                 ("indisprimary", Value::Bool(index.id == 0)),
-                ("indimmediate", Value::Bool(true)),
+                ("indimmediate", Value::Bool(!table.deferrable.contains_key(&index.id))),
                 ("indisvalid", Value::Bool(true)),
                 ("indisready", Value::Bool(true)),
                 ("indislive", Value::Bool(true)),
-                ("indkey", ints(index.columns.iter().map(|column| attribute_number(*column)))),
+                ("indkey", ints(index.key().into_iter())),
                 ("indcollation", ints(types().map(collation))),
                 ("indclass", ints(types().map(operator_class))),
-                ("indoption", ints(index.columns.iter().map(|_| 0))),
+                ("indoption", ints((0..index.columns.len()).map(options))),
+                ("indexprs", expressions),
+                ("indpred", condition),
             ]);
         }
     }

@@ -91,16 +91,22 @@ pub fn pg_depend(facts: &Facts<'_>, rows: &mut Rows<'_>) {
 
 /// A view's rule is a part of it, and reads other relations: dumps put those before it.
 fn views(world: &World, rows: &mut Rows<'_>) {
-    for view in world.catalog.views() {
-        let Some(numbers) = world.numbers.view(&view.name) else { continue };
+    let views = world.catalog.views().filter_map(|view| {
+        let numbers = world.numbers.view(&view.name)?;
+        Some((view, numbers.rule, numbers.relation))
+    });
+    let kept = world.catalog.tables().filter_map(|table| {
+        Some((table.view()?, number::rule(table.id()), number::table(table.id())))
+    });
+    for (view, rule, relation) in views.chain(kept) {
         let read = view.reads.iter().filter_map(|name| {
             let (schema, name) = split(name);
             Some((world.relation_oid(Some(schema), name)?, "n"))
         });
-        for (on, kind) in [(numbers.relation, "i")].into_iter().chain(read) {
+        for (on, kind) in [(relation, "i")].into_iter().chain(read) {
             rows.row(&[
                 ("classid", oid(PG_REWRITE)),
-                ("objid", oid(numbers.rule)),
+                ("objid", oid(rule)),
                 ("refclassid", oid(PG_CLASS)),
                 ("refobjid", oid(on)),
                 ("deptype", Value::text(kind)),

@@ -14,6 +14,7 @@ use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::scope::Variable;
 use super::system::{System, is_of_system};
+use crate::bind::statement::ZonedConstant;
 use crate::schema::catalog::{Catalog, Table, ViewUses};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::object_name;
@@ -57,6 +58,8 @@ pub struct Binder<'a> {
     pub session_dependent: bool,
     /// Something bound is another thing in another time zone.
     pub zone_dependent: bool,
+    /// The constants that the zone has converted, where it is not UTC.
+    pub(crate) zoned: Vec<ZonedConstant>,
     /// What the schema holds is bound, whose constants are UTC's.
     pub(super) in_view: bool,
     /// The client's text, where what is bound is of it.
@@ -101,6 +104,8 @@ pub struct Binder<'a> {
     bound_max: usize,
     /// What they may come to whatever the text, and the schema, add.
     bound_limit: usize,
+    /// The materialized view whose rows are being written.
+    pub(super) refreshing: Option<types::TableId>,
     /// Whose privileges what is bound has to have; `None`: nothing is asked for.
     pub(crate) checked: Option<Arc<Closure>>,
     /// The first thing that it has not.
@@ -143,6 +148,7 @@ impl<'a> Binder<'a> {
             steps: Vec::new(),
             session_dependent: false,
             zone_dependent: false,
+            zoned: Vec::new(),
             in_view: false,
             source: None,
             enclosing: Vec::new(),
@@ -167,6 +173,7 @@ impl<'a> Binder<'a> {
             bound: 0,
             bound_max: BOUND_MAX,
             bound_limit: BOUND_MAX,
+            refreshing: None,
             checked: None,
             denied: None,
             interrupt: None,
@@ -215,6 +222,17 @@ impl<'a> Binder<'a> {
             Ok(table)
         });
         found.cloned().map_err(|error| self.at(name.span(), error))
+    }
+
+    /// What a statement changes the rows of.
+    pub(super) fn changed_table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
+        let table = self.table(name)?;
+        match self.refreshing == Some(table.id()) {
+            true => Ok(table),
+            false => {
+                table.check_changes().map(|()| table).map_err(|error| self.at(name.span(), error))
+            }
+        }
     }
 
     /// A register that no step has written yet.
@@ -407,6 +425,10 @@ impl<'a> Binder<'a> {
         if let Some(converted) = self.system_conversion(&expr, from, to)? {
             return Ok(converted);
         }
+        let expr = match from.is_network() && to.is_string() {
+            true => network_text(expr),
+            false => expr,
+        };
         match expr {
             expr if !Zone::matters(from, to) => Ok(converted(expr, from, to, explicit)),
             Expr::Const(value) => self.convert_constant(&value, to, explicit),
@@ -435,7 +457,12 @@ impl<'a> Binder<'a> {
             return cast(value, to, explicit).map(Expr::Const);
         }
         self.zone_dependent |= !says_itself;
-        self.session.zone.cast(value, to, explicit).map(Expr::Const)
+        let converted = self.session.zone.cast(value, to, explicit)?;
+        if !says_itself && !self.session.zone.is_utc() {
+            let (given, value) = (value.clone(), converted.clone());
+            self.zoned.push(ZonedConstant { given, to: to.clone(), value });
+        }
+        Ok(Expr::Const(converted))
     }
 
     /// Between a type and text, or another type of time.
@@ -541,6 +568,41 @@ impl<'a> Binder<'a> {
         let types = self.parameters.iter().cloned();
         types.map(|t| t.unwrap_or(DataType::Text)).collect()
     }
+}
+
+/// An address as a cast to text shows it.
+pub(super) fn network_text(address: Expr) -> Expr {
+    let (function, arguments) = (Function::NetworkText, [address].into());
+    Expr::Call { function, arguments, result: DataType::Text }
+}
+
+/// A value as clients are shown it: an address without the length of its network, if that is the
+/// whole address and the type is a host's.
+pub(super) fn as_shown(value: Expr, data_type: &DataType) -> Expr {
+    if !data_type.is_network() {
+        return value;
+    }
+    let whole = network_text(value.clone());
+    if *data_type == DataType::Cidr {
+        return whole;
+    }
+    let call = |function: Function, result: DataType| Expr::Call {
+        function,
+        arguments: [value.clone()].into(),
+        result,
+    };
+    let is = |function: Function, number: i64| {
+        Expr::equal(call(function, DataType::Int4), Expr::Const(Value::Int(number)))
+    };
+    let is_host = Expr::Or(
+        [
+            is(Function::Masklen, 128),
+            Expr::And([is(Function::Masklen, 32), is(Function::Family, 4)].into()),
+        ]
+        .into(),
+    );
+    let host = call(Function::Host, DataType::Text);
+    Expr::Case { whens: [(is_host, host)].into(), otherwise: Box::new(whole) }
 }
 
 /// `expr` as a value of `to`: a cast where the values of the two types differ.

@@ -10,7 +10,7 @@ use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, Value};
 
-use super::binder::{Binder, Typed, fold};
+use super::binder::{Binder, Typed, as_shown, fold};
 use super::from::From;
 use super::scope::ScopeColumn;
 use super::system::{
@@ -211,6 +211,9 @@ impl Binder<'_> {
 
     /// What functions of all types take as a text, as a text.
     pub(super) fn shown(&mut self, typed: Typed) -> Result<Typed> {
+        if typed.data_type.is_network() {
+            return Ok(Typed::new(as_shown(typed.expr, &typed.data_type), DataType::Text));
+        }
         let is_shown = match &typed.data_type {
             DataType::Record(_) => true,
             other => self.system.is_some() && is_of_system(other),

@@ -13,9 +13,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use procedure::{BinaryOp, Expr, Function, OnError, Query, Reg, Step};
-use types::{ColumnId, DataType, Error, Result, SqlState, Value};
+use types::{ColumnId, DataType, Error, IndexSchema, Result, SqlState, Value};
 
-use super::binder::{Binder, fold};
+use super::binder::{Binder, as_shown, fold};
 use super::items::{Item, Source};
 use super::paths::index_nullability;
 use super::plan::{Wishes, plan};
@@ -472,7 +472,10 @@ fn unique_violation(table: &Table, name: &str) -> Error {
 }
 
 fn failing_row(table: &Table, values: &[Expr]) -> Expr {
-    let shown = table.schema.visible_columns().map(|(c, _)| values[usize::from(c)].clone());
+    let shown = table
+        .schema
+        .visible_columns()
+        .map(|(c, column)| as_shown(values[usize::from(c)].clone(), &column.data_type));
     Expr::Call {
         function: Function::FailingRow,
         arguments: shown.collect(),
@@ -505,6 +508,17 @@ impl Binder<'_> {
         (error, detail.unwrap_or_else(|| Expr::Const(Value::from(format!("Key{end}")))))
     }
 
+    /// Several rows have a key that one may have.
+    pub(super) fn repeated_key(
+        &self,
+        table: &Table,
+        index: &IndexSchema,
+        values: &[Expr],
+    ) -> (Error, Option<Expr>) {
+        let detail = self.key_detail(table, &index.columns, values, " already exists.");
+        (unique_violation(table, &index.name), detail)
+    }
+
     /// What is said of a key's values; nothing to a role that may not read them.
     fn key_detail(
         &self,
@@ -526,7 +540,10 @@ fn key_shown(table: &Table, columns: &[ColumnId], values: &[Expr], end: &str) ->
         if i > 0 {
             parts.push(text(", ".into()));
         }
-        parts.push(value.clone());
+        parts.push(match columns.get(i) {
+            Some(column) => as_shown(value.clone(), table.column_type(*column)),
+            None => value.clone(),
+        });
     }
     parts.push(text(format!("){end}")));
     Expr::Call { function: Function::Concat, arguments: parts.into(), result: DataType::Text }

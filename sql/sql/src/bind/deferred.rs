@@ -1,4 +1,5 @@
-//! The look at a deferred foreign key, at the end of a transaction or when it ends to be deferred.
+//! The look at a deferred key, be it foreign or unique, at the end of a transaction or when it ends
+//! to be deferred.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use types::{Error, Result, SqlState, Value};
 use super::binder::Binder;
 use super::scope::Scope;
 use crate::bind::statement::{Program, Statement};
-use crate::schema::deferred::orphans_with;
+use crate::schema::deferred::{orphans_with, repeated};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::quoted;
 use crate::syntax::parse::parse_query;
@@ -46,6 +47,18 @@ impl Binder<'_> {
             // Who may not read them is told no values.
             let (error, detail) = self.missing_parent(table, parent, foreign, &values);
             binder.require(Expr::negated(Expr::Reg(found)), error, Some(detail));
+        }
+        for (table, _, index) in self.catalog.unique_called(called) {
+            let Some(query) = parse_query(&repeated(table, index))? else {
+                return Err(Error::new(SqlState::INTERNAL_ERROR, "a look at a key is no query"));
+            };
+            let query = binder.query(&query)?.query;
+            let (outputs, found) = (binder.registers(index.columns.len())?, binder.register()?);
+            let fetched = outputs.clone().into();
+            binder.steps.push(Step::Fetch { query, outputs: fetched, found, strict: false });
+            let values: Vec<Expr> = outputs.into_iter().map(Expr::Reg).collect();
+            let (error, detail) = self.repeated_key(table, index, &values);
+            binder.require(Expr::negated(Expr::Reg(found)), error, detail);
         }
         let procedure = Procedure {
             name: text.to_owned(),

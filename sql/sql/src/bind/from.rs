@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use identity::Privileges;
 use procedure::query::RowFunction;
-use procedure::{Column, Expr, JsonRows, Query};
+use procedure::step::OnError;
+use procedure::{Column, Expr, JsonRows, Query, Step};
 use sqlparser::ast::{self, Spanned};
 use types::{DataType, Error, Result, SqlState};
 
@@ -190,6 +191,10 @@ impl Binder<'_> {
             return add_derived(from, &shown, columns, alias, query);
         }
         let table = self.table(path)?;
+        // What reads it can be defined, and fails when it is run.
+        if let Err(error) = table.check_populated() {
+            self.steps.push(Step::Raise { error: OnError::from(error) });
+        }
         check_alias(from, &shown)?;
         self.needs_some(&table, Privileges::SELECT);
         from.add_table(&table, &shown);

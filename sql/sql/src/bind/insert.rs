@@ -26,7 +26,7 @@ impl Binder<'_> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(Error::unsupported("INSERT into anything but a table"));
         };
-        let table = self.table(name)?;
+        let table = self.changed_table(name)?;
         let shown = match &insert.table_alias {
             Some(alias) => fold(&alias.alias),
             None => table.name().to_owned(),

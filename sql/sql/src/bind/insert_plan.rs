@@ -108,6 +108,18 @@ impl InsertPlan {
 
 /// The unique index that ON CONFLICT names.
 pub(super) fn arbiter(table: &Table, target: &ast::ConflictTarget) -> Result<u16> {
+    let index = named_arbiter(table, target)?;
+    match table.deferrable.contains_key(&index) {
+        false => Ok(index),
+        true => Err(Error::new(
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as \
+             arbiters",
+        )),
+    }
+}
+
+fn named_arbiter(table: &Table, target: &ast::ConflictTarget) -> Result<u16> {
     let unique = table.live_indexes().filter(|(_, index)| index.unique);
     let own_key = (!table.schema.hidden_row_id).then_some(0);
     let mut candidates = own_key.into_iter().chain(unique.map(|(id, _)| id));

@@ -32,6 +32,7 @@ mod items;
 mod joins;
 mod json;
 mod load;
+mod materialized;
 mod merge;
 mod moments;
 mod operator_names;

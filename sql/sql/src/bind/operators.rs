@@ -7,7 +7,7 @@ use types::cast::{CastContext, common_type};
 use types::datatype::CHARACTER_LENGTH_MAX;
 use types::{DataType, Error, Result, SqlState, SystemType, Zone};
 
-use super::binder::{Binder, Typed, fold};
+use super::binder::{Binder, Typed, fold, network_text};
 use super::scope::Scope;
 use super::system::as_array;
 
@@ -74,6 +74,10 @@ impl Binder<'_> {
         let mut left = as_text(self, left, &right)?;
         let mut right = as_text(self, right, &left)?;
         let result = concat_type(&left.data_type, &right.data_type)?;
+        let [mut left, mut right] = [left, right].map(|side| match side.data_type.is_network() {
+            true => Typed::new(network_text(side.expr), DataType::Text),
+            false => side,
+        });
         for side in [&mut left, &mut right] {
             if !Zone::matters(&side.data_type, &result) {
                 continue;

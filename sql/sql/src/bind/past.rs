@@ -159,7 +159,7 @@ impl Binder<'_> {
             key.push(self.coerce(argument, table.column_type(id), CastContext::Assignment)?);
         }
         let mut columns = history_columns();
-        let visible = schema.columns.iter().filter(|column| !column.dropped);
+        let visible = schema.columns.iter().filter(|c| !c.dropped && !c.is_hidden());
         columns.extend(visible.map(|c| column(&c.name, c.data_type.clone())));
         Ok((PastQuery::History { table: table.id(), key }, columns))
     }

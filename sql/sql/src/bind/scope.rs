@@ -6,7 +6,7 @@ use procedure::Expr;
 use types::{DataType, Error, Result, SqlState};
 
 use crate::schema::catalog::Table;
-use crate::syntax::names::{PUBLIC, object_name, split};
+use crate::syntax::names::{PUBLIC, object_name, schema_of, split};
 
 /// The relations of one FROM clause. Their columns are numbered through: column c of a relation is
 /// `Column(offset + c)` in bound expressions, until the planner has decided where it will be.
@@ -105,14 +105,15 @@ impl Scope {
     pub fn add_table(&mut self, table: &Arc<Table>, name: &str) {
         let visible = |i: usize| {
             let last_hidden = table.schema.hidden_row_id && i + 1 == table.schema.columns.len();
-            !last_hidden && !table.schema.columns[i].dropped
+            let column = &table.schema.columns[i];
+            !last_hidden && !column.dropped && !column.is_hidden()
         };
         let columns = table.schema.columns.iter().enumerate();
         let columns = columns.map(|(i, column)| ScopeColumn {
             // No SQL name is empty or has a NUL, so what is invisible cannot be named.
             name: match visible(i) {
                 true => column.name.clone(),
-                false if column.dropped => String::new(),
+                false if column.dropped || column.is_hidden() => String::new(),
                 false => ROW_ID_NAME.to_owned(),
             },
             data_type: column.data_type.clone(),
@@ -214,12 +215,13 @@ impl Scope {
         self.relations.iter().find(|r| r.name == name)
     }
 
-    /// Whether a relation is called so, and is a table of that schema; what is no table is in
-    /// public.
+    /// Whether a relation is called so, and is a table or a view of that schema; what is neither is
+    /// in public.
     pub fn is_in_schema(&self, schema: &str, name: &str) -> bool {
         let Some(relation) = self.relation(name) else { return false };
         let table = relation.table.as_ref();
-        let own = relation.schema.unwrap_or(PUBLIC);
+        let view = relation.view.as_ref().map(|view| schema_of(&view.name));
+        let own = view.or(relation.schema).unwrap_or(PUBLIC);
         table.map_or(own, |table| table.namespace()) == schema
     }
 

@@ -46,7 +46,8 @@ impl Binder<'_> {
             S::Rollback { savepoint: Some(name), .. } => {
                 Statement::Command(Command::RollbackTo(fold(name)))
             }
-            S::Commit { .. } | S::Rollback { .. } => return Err(Error::unsupported("AND CHAIN")),
+            S::Commit { .. } => Statement::Command(Command::Chain { commits: true }),
+            S::Rollback { .. } => Statement::Command(Command::Chain { commits: false }),
             S::Savepoint { name } => Statement::Command(Command::Savepoint(fold(name))),
             S::ReleaseSavepoint { name } => Statement::Command(Command::Release(fold(name))),
             S::Set(set) => set_statement(set)?,
@@ -91,6 +92,11 @@ impl Binder<'_> {
             // A view is no more than its text: nothing of it can be locked.
             if self.catalog.view(&object_name(&target.name)?).is_none() {
                 let table = self.table(&target.name)?;
+                if table.materialized.is_some() {
+                    let what = format!("cannot lock relation \"{}\"", table.name());
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what)
+                        .with_detail("This operation is not supported for materialized views."));
+                }
                 self.needs_one_of(&Commented::Table(table.id()), LOCKS);
                 tables.push(table.id());
             }
@@ -149,6 +155,11 @@ impl Binder<'_> {
             }
             (ast::CopySource::Table { table_name, columns }, true) => {
                 let table = self.table(table_name)?;
+                if table.materialized.is_some() {
+                    let what = format!("cannot copy from materialized view \"{}\"", table.name());
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what)
+                        .with_hint("Try the COPY (SELECT ...) TO variant."));
+                }
                 let columns = self.copy_columns(&table, columns)?;
                 let shown = columns.iter().copied();
                 self.needs_columns(table.id(), Privileges::SELECT, shown);
@@ -191,7 +202,7 @@ impl Binder<'_> {
         options: CopyOptions,
         text: &str,
     ) -> Result<(Statement, Output)> {
-        let table = self.table(name)?;
+        let table = self.changed_table(name)?;
         let mut listed = self.copy_columns(&table, columns)?;
         let generated = |column: &ColumnId| table.generated(*column).is_some();
         if columns.is_empty() {

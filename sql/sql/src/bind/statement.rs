@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use procedure::{Expr, Output, Procedure};
-use types::{ColumnId, DataType, Error, Result, TableId};
+use types::{ColumnId, DataType, Error, Result, SystemType, TableId, Value};
 
 use crate::copy::CopyOptions;
 use crate::schema::sequence::Sequence;
@@ -23,15 +23,25 @@ pub struct Bound<S = Statement> {
     pub session_dependent: bool,
     /// Is another thing in a session of another time zone.
     pub zone_dependent: bool,
+    /// The constants that make it so, where the zone is not UTC.
+    pub zoned: Vec<ZonedConstant>,
+}
+
+/// A constant that the session's zone has converted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ZonedConstant {
+    pub given: Value,
+    pub to: DataType,
+    pub value: Value,
 }
 
 impl<S> Bound<S> {
     /// The same, of what a statement is taken for.
     pub(crate) fn map<T>(self, statement: impl FnOnce(S) -> T) -> Bound<T> {
-        let Bound { statement: given, parameters, output, session_dependent, zone_dependent } =
-            self;
+        let Bound { statement: given, parameters, output, session_dependent, .. } = self;
+        let (zone_dependent, zoned) = (self.zone_dependent, self.zoned);
         let statement = statement(given);
-        Bound { statement, parameters, output, session_dependent, zone_dependent }
+        Bound { statement, parameters, output, session_dependent, zone_dependent, zoned }
     }
 
     /// # Errors
@@ -113,6 +123,10 @@ pub enum Command {
     SetSessionCharacteristics(TransactionModes),
     Commit,
     Rollback,
+    /// COMMIT or ROLLBACK, and the beginning of another transaction of the same kind.
+    Chain {
+        commits: bool,
+    },
     /// Those that are called so; none: all.
     SetConstraints {
         names: Vec<String>,

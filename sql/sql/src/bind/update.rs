@@ -292,7 +292,7 @@ impl Binder<'_> {
             }
             _ => return Err(Error::unsupported("changing anything but one table")),
         };
-        let table = self.table(name)?;
+        let table = self.changed_table(name)?;
         let shown = match alias {
             Some(alias) => fold(&alias.name),
             None => table.name().to_owned(),

@@ -7,14 +7,16 @@ use sqlparser::ast;
 use types::{ColumnId, Error, Result, SqlState, Value};
 
 use super::apply::{Transition, relation_exists};
+use super::foreign::orphans;
 use super::options::layout_of;
 use super::sequence::{Counted, next_value};
-use super::table::{Draft, column_constraints, default_of, generation, orphans, refuse_deferred};
+use super::table::{Draft, column_constraints, default_of, generation, refuse_deferred};
 use super::{ColumnSource, StoreChange};
 use crate::schema::catalog::{Generated, Table};
 use crate::schema::sequence::Identity;
 use crate::syntax::ddl::SequenceOptions;
 use crate::syntax::names::{as_sql, beside, fold, object_name, quoted, simple_name};
+use crate::syntax::renamed::with_column_renamed;
 
 /// OWNER TO, and nothing else.
 fn gives_away(alter: &ast::AlterTable) -> bool {
@@ -34,6 +36,7 @@ impl Transition {
             let table = self.catalog.table(&name)?.clone();
             self.refuse_if_viewed(&name, operation)?;
             let mut draft = Draft::alter(&table);
+            draft.check_alters_view(operation)?;
             self.alter_once(&mut draft, operation)?;
             if draft.table.key() != name {
                 self.catalog.table_names.remove(&name);
@@ -69,14 +72,16 @@ impl Transition {
                     false => self.add_column(draft, column_def),
                 }
             }
-            O::DropColumn { column_names, if_exists, .. } => {
+            O::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
                 for name in column_names {
-                    self.drop_column(draft, &fold(name), *if_exists)?;
+                    self.drop_column(draft, &fold(name), (*if_exists, cascade))?;
                 }
                 Ok(())
             }
-            O::DropConstraint { if_exists, name, .. } => {
-                self.drop_constraint(draft, &fold(name), *if_exists)
+            O::DropConstraint { if_exists, name, drop_behavior } => {
+                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                self.drop_constraint(draft, &fold(name), (*if_exists, cascade))
             }
             O::RenameColumn { old_column_name, new_column_name } => {
                 self.rename_column(draft, &fold(old_column_name), &fold(new_column_name))
@@ -117,7 +122,8 @@ impl Transition {
             }
             ast::TableConstraint::Unique(unique) => {
                 let (name, columns) = draft.unique(&self.catalog, unique)?;
-                self.add_index(draft, name, columns, true).map(drop)
+                let index = self.add_index(draft, name, columns, true)?;
+                draft.note_deferral(index, unique)
             }
             ast::TableConstraint::UniqueUsingIndex(using) => {
                 refuse_deferred(using.characteristics.as_ref())?;
@@ -237,48 +243,7 @@ impl Transition {
         ))
     }
 
-    /// The table is written anew under its key, without the hidden row ids.
-    fn add_primary_key(
-        &mut self,
-        draft: &mut Draft,
-        name: Option<String>,
-        columns: Vec<ColumnId>,
-    ) -> Result<()> {
-        let table = draft.original.clone();
-        if !table.schema.hidden_row_id {
-            return Err(Error::new(
-                SqlState::INVALID_TABLE_DEFINITION,
-                format!("multiple primary keys for table \"{}\" are not allowed", table.name()),
-            ));
-        }
-        let name = match name {
-            Some(name) if self.catalog.relation_exists(&beside(table.key(), &name)) => {
-                return Err(relation_exists(&name));
-            }
-            Some(name) => name,
-            None => self.free_name(table.key(), &format!("{}_pkey", table.name())),
-        };
-        for column in &columns {
-            self.require_not_null(&table, *column)?;
-        }
-        let error = Error::new(
-            SqlState::UNIQUE_VIOLATION,
-            format!("could not create unique index \"{name}\""),
-        )
-        .with_detail(format!("Key ({}) is duplicated.", draft.names(&columns)));
-        self.require_distinct(&table, &columns, error)?;
-        draft.table.primary_key_name = name;
-        draft.table.defaults.pop();
-        let schema = draft.schema();
-        schema.columns.pop();
-        schema.hidden_row_id = false;
-        let kept = schema.columns.len() as ColumnId;
-        draft.set_primary_key(columns);
-        self.rebuild(&draft.table, (0..kept).map(ColumnSource::Old).collect());
-        Ok(())
-    }
-
-    fn require_not_null(&mut self, table: &Table, column: ColumnId) -> Result<()> {
+    pub(super) fn require_not_null(&mut self, table: &Table, column: ColumnId) -> Result<()> {
         if !table.schema.columns[usize::from(column)].nullable {
             return Ok(());
         }
@@ -349,12 +314,13 @@ impl Transition {
             match constraint {
                 ast::TableConstraint::Unique(unique) => {
                     let (name, columns) = draft.unique(&self.catalog, unique)?;
-                    draft.push_index(types::IndexSchema {
+                    let index = draft.push_index(types::IndexSchema {
                         name,
                         columns,
                         unique: true,
                         dropped: false,
                     });
+                    draft.note_deferral(index, unique)?;
                 }
                 ast::TableConstraint::Check(check) => {
                     let column = fold(&definition.name);
@@ -377,7 +343,12 @@ impl Transition {
         Ok(())
     }
 
-    fn drop_column(&mut self, draft: &mut Draft, name: &str, if_exists: bool) -> Result<()> {
+    fn drop_column(
+        &mut self,
+        draft: &mut Draft,
+        name: &str,
+        (if_exists, cascade): (bool, bool),
+    ) -> Result<()> {
         let Some(column) = draft.table.schema.column(name) else {
             return match if_exists {
                 true => Ok(()),
@@ -385,11 +356,17 @@ impl Transition {
             };
         };
         if draft.table.schema.primary_key.contains(&column) {
-            return Err(Error::unsupported("dropping a column of the primary key"));
+            self.drop_primary_key(draft, cascade)?;
         }
         let table = draft.original.clone();
-        let uses =
-            |(_, generated): &&(ColumnId, Generated)| generated.value.columns().contains(&column);
+        let hidden: Vec<ColumnId> = (0..)
+            .zip(&draft.table.schema.columns)
+            .filter(|(_, c)| c.is_hidden())
+            .map(|(id, _)| id)
+            .collect();
+        let uses = |(place, generated): &&(ColumnId, Generated)| {
+            !hidden.contains(place) && generated.value.columns().contains(&column)
+        };
         if let Some((generated, _)) = draft.table.generated.iter().find(uses) {
             let (name, generated) = (table.name(), table.column_name(*generated));
             let column = table.column_name(column);
@@ -404,16 +381,11 @@ impl Transition {
             )));
         }
         draft.table.generated.retain(|(place, _)| *place != column);
-        let indexes: Vec<u16> = draft
-            .table
-            .live_indexes()
-            .filter(|(_, index)| index.columns.contains(&column))
-            .map(|(index, _)| index)
-            .collect();
-        for index in indexes {
+        for index in draft.indexes_with(column) {
             self.refuse_if_referenced(&table, index)?;
             self.store.push(StoreChange::DropIndex { table: table.id(), index });
             draft.schema().indexes[usize::from(index) - 1].dropped = true;
+            draft.forget_computed(index);
         }
         draft.table.checks.retain(|c| !c.condition.columns().contains(&column));
         draft.table.foreign_keys.retain(|f| !f.columns.contains(&column));
@@ -426,7 +398,12 @@ impl Transition {
         Ok(())
     }
 
-    fn drop_constraint(&mut self, draft: &mut Draft, name: &str, if_exists: bool) -> Result<()> {
+    fn drop_constraint(
+        &mut self,
+        draft: &mut Draft,
+        name: &str,
+        (if_exists, cascade): (bool, bool),
+    ) -> Result<()> {
         let table = draft.original.clone();
         let index = draft.table.unique_constraints().find(|(_, index)| index.name == name);
         if let Some((index, _)) = index {
@@ -436,7 +413,7 @@ impl Transition {
             return Ok(());
         }
         if !table.schema.hidden_row_id && table.primary_key_name == name {
-            return Err(Error::unsupported("dropping a primary key"));
+            return self.drop_primary_key(draft, cascade);
         }
         let constraints = draft.table.checks.len() + draft.table.foreign_keys.len();
         draft.table.checks.retain(|c| c.name != name);
@@ -473,6 +450,7 @@ impl Transition {
             }
         }
         draft.schema().columns[usize::from(column)].name = new.to_owned();
+        draft.rename_in_indexes(old, new);
         self.describe(draft);
         Ok(())
     }
@@ -482,6 +460,7 @@ impl Transition {
             return Err(relation_exists(new));
         }
         draft.schema().name = new.to_owned();
+        draft.rename_view(new);
         self.describe(draft);
         Ok(())
     }
@@ -617,26 +596,6 @@ fn contains_nulls(table: &Table, column: &str) -> Error {
         SqlState::NOT_NULL_VIOLATION,
         format!("column \"{column}\" of relation \"{}\" contains null values", table.name()),
     )
-}
-
-/// The text of a condition over one table, with another name for one of its columns.
-fn with_column_renamed(text: &str, old: &str, new: &str) -> Result<String> {
-    let mut condition = crate::syntax::parse::parse_expression(text)?;
-    let _ = ast::visit_expressions_mut(&mut condition, |expr| {
-        let name = match expr {
-            ast::Expr::Identifier(name) => Some(name),
-            ast::Expr::CompoundIdentifier(names) => names.last_mut(),
-            _ => None,
-        };
-        if let Some(name) = name.filter(|name| fold(name) == old) {
-            *name = match crate::syntax::parse::parse_expression(new) {
-                Ok(ast::Expr::Identifier(plain)) if fold(&plain) == new => plain,
-                _ => ast::Ident::with_quote('"', new),
-            };
-        }
-        std::ops::ControlFlow::<()>::Continue(())
-    });
-    Ok(condition.to_string())
 }
 
 /// What rows that are there get in a new column.

@@ -8,6 +8,7 @@ use procedure::{Output, Procedure, Step};
 use sqlparser::ast;
 use types::{Error, Height, IndexSchema, Layout, Result, SqlState, TableId};
 
+use super::computed;
 use super::sequence::counted_columns;
 use super::table::Draft;
 use super::{Brought, ColumnSource, StoreChange, Validation};
@@ -86,8 +87,8 @@ impl Transition {
         match ddl {
             Ddl::CreateTable(create) => return self.create_table(create),
             Ddl::AlterTable(alter) => self.alter_table(alter)?,
-            Ddl::DropTables { names, if_exists, cascade } => {
-                self.drop_tables(names, *if_exists, *cascade)?
+            Ddl::DropTables { .. } | Ddl::DropViews { .. } | Ddl::DropMaterialized { .. } => {
+                self.drop_relations(ddl)?
             }
             Ddl::Truncate { names, cascade, restart_identity } => {
                 return self.truncate(names, *cascade, *restart_identity);
@@ -107,9 +108,10 @@ impl Transition {
             Ddl::CreateIndex(create) => self.create_index(create)?,
             Ddl::DropIndexes { names, if_exists } => self.drop_indexes(names, *if_exists)?,
             Ddl::CreateView(create) => self.create_view(create)?,
-            Ddl::DropViews { names, if_exists, cascade } => {
-                self.drop_views(names, *if_exists, *cascade)?
+            Ddl::CreateMaterialized { create, with_data } => {
+                self.create_materialized(create, *with_data)?
             }
+            Ddl::Refresh { name, with_data } => self.populate(name, *with_data)?,
             Ddl::Rename { what, name, to, if_exists } => {
                 let name = object_name(name)?;
                 self.rename(*what, (&name, &beside(&name, &fold(to))), *if_exists)?;
@@ -148,7 +150,7 @@ impl Transition {
         Ok(())
     }
 
-    fn create_table(&mut self, create: &ast::CreateTable) -> Result<()> {
+    pub(super) fn create_table(&mut self, create: &ast::CreateTable) -> Result<()> {
         let name = object_name(&create.name)?;
         if self.catalog.relation_exists(&name) {
             if create.if_not_exists && self.catalog.find_table(&name).is_some() {
@@ -201,8 +203,9 @@ impl Transition {
             }
         }
         let ids: Vec<TableId> = dropped.iter().map(|t| t.id()).collect();
+        let names: Vec<String> = dropped.iter().map(|table| table.key().to_owned()).collect();
         for table in &dropped {
-            self.drop_views_on("table", table.key(), &[], cascade)?;
+            self.drop_views_on(table.kind(), table.key(), &names, cascade)?;
             for reference in &table.referenced_by {
                 if ids.contains(&reference.child) {
                     continue;
@@ -215,12 +218,15 @@ impl Transition {
                 });
             }
         }
-        for table in dropped {
-            self.drop_owned(table.id(), None, cascade)?;
-            self.catalog.table_names.remove(table.key());
-            if self.catalog.tables.remove(&table.id()).is_some() {
-                self.store.push(StoreChange::DropTable(table.id()));
-            }
+        dropped.iter().try_for_each(|table| self.forget_table(table, cascade))
+    }
+
+    /// Nothing depends on it any more.
+    pub(super) fn forget_table(&mut self, table: &Table, cascade: bool) -> Result<()> {
+        self.drop_owned(table.id(), None, cascade)?;
+        self.catalog.table_names.remove(table.key());
+        if self.catalog.tables.remove(&table.id()).is_some() {
+            self.store.push(StoreChange::DropTable(table.id()));
         }
         Ok(())
     }
@@ -259,9 +265,6 @@ impl Transition {
     }
 
     fn create_index(&mut self, create: &ast::CreateIndex) -> Result<()> {
-        if create.predicate.is_some() {
-            return Err(Error::unsupported("a partial index (WHERE)"));
-        }
         let method = create.using.as_ref().map(ToString::to_string).unwrap_or_default();
         if !matches!(method.to_ascii_lowercase().as_str(), "" | "btree" | "hash") {
             return Err(Error::unsupported(format_args!("an index USING {method}"))
@@ -272,14 +275,19 @@ impl Transition {
         }
         let table = self.catalog.table(&object_name(&create.table_name)?)?.clone();
         let mut draft = Draft::alter(&table);
-        let columns = draft.index_columns(&create.columns)?;
+        let is_plain = computed::is_plain(create);
+        let columns = match is_plain {
+            true => draft.index_columns(&create.columns)?,
+            false => Vec::new(),
+        };
         // An index leads to the row whatever it holds.
         for included in &create.include {
             table.column_named(&fold(included))?;
         }
         let name = match &create.name {
             Some(name) => simple_name(name)?,
-            None => self.free_name(table.key(), &draft.default_name(&columns, "idx")),
+            None if is_plain => self.free_name(table.key(), &draft.default_name(&columns, "idx")),
+            None => self.free_name(table.key(), &computed::default_name(&table, create)),
         };
         if self.catalog.relation_exists(&beside(table.key(), &name)) {
             return match create.if_not_exists {
@@ -287,7 +295,10 @@ impl Transition {
                 false => Err(relation_exists(&name)),
             };
         }
-        let index = self.add_index(&mut draft, name, columns, create.unique)?;
+        let index = match is_plain {
+            true => self.add_index(&mut draft, name, columns, create.unique)?,
+            false => self.create_computed(&mut draft, create, name)?,
+        };
         if create.unique {
             draft.table.bare_unique.insert(index);
         }
@@ -394,10 +405,12 @@ impl Transition {
             }
             self.refuse_if_referenced(&table, index)?;
             self.store.push(StoreChange::DropIndex { table: table.id(), index });
-            self.edit(table.id(), |table| {
-                let schema = Arc::make_mut(&mut table.schema);
-                schema.indexes[usize::from(index) - 1].dropped = true;
-            });
+            let mut draft = Draft::alter(&table);
+            draft.schema().indexes[usize::from(index) - 1].dropped = true;
+            if draft.forget_computed(index) {
+                self.store.push(StoreChange::Describe((*draft.table.schema).clone()));
+            }
+            self.put(draft.table);
         }
         Ok(())
     }

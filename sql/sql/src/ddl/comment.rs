@@ -84,9 +84,16 @@ impl Catalog {
         match kind {
             K::Table => {
                 let name = object_name(name)?;
-                match self.find_table(&name) {
+                match self.find_table(&name).filter(|table| table.materialized.is_none()) {
                     Some(table) => Ok(Commented::Table(table.id())),
                     None => Err(self.not_a(&name, "table")),
+                }
+            }
+            K::MaterializedView => {
+                let name = object_name(name)?;
+                match self.find_table(&name).filter(|table| table.materialized.is_some()) {
+                    Some(table) => Ok(Commented::Table(table.id())),
+                    None => Err(self.not_a(&name, "materialized view")),
                 }
             }
             K::View => {

@@ -64,6 +64,8 @@ impl Transition {
                 judge.replaces(&Commented::Routine(function.name.clone()))
             }
             Ddl::CreateSchema { .. } => judge.has(&Commented::Database, Privileges::CREATE),
+            Ddl::CreateMaterialized { create, .. } => judge.creates_in(&create.name),
+            Ddl::Refresh { name, .. } => judge.owns_relation(name),
             Ddl::AlterTable(alter) => judge.owns_relation(&alter.name),
             Ddl::AlterIdentity { table, .. } => judge.owns_relation(table),
             Ddl::CreateIndex(create) => judge.owns_relation(&create.table_name),
@@ -76,6 +78,7 @@ impl Transition {
             }
             Ddl::DropTables { names, .. }
             | Ddl::DropViews { names, .. }
+            | Ddl::DropMaterialized { names, .. }
             | Ddl::DropSequences { names, .. } => {
                 names.iter().try_for_each(|name| judge.drops_relation(name))
             }

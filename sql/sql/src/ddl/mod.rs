@@ -7,14 +7,18 @@
 mod alter;
 mod apply;
 mod comment;
+mod computed;
 pub(crate) mod databases;
 mod defaults;
+mod foreign;
 mod grants;
 mod keys;
+mod materialized;
 mod options;
 mod organisations;
 mod owned;
 mod policies;
+mod primary_key;
 mod rename;
 mod retype;
 mod roles;
@@ -96,6 +100,8 @@ pub enum ColumnSource {
     Computed(Expr),
     /// Each row takes the next value of a sequence that has just been made.
     Counted(Arc<Sequence>),
+    /// A hidden row id, which rows get in the order that they had.
+    RowId,
 }
 
 /// A query over the data; if it emits a row, the statement fails with `error`.

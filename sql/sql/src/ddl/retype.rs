@@ -15,12 +15,16 @@ use types::{ColumnId, DataType, Error, Result, SqlState};
 
 use super::ColumnSource;
 use super::apply::Transition;
-use super::table::{Draft, comparable, orphans};
+use super::foreign::{comparable, orphans};
+use super::sequence::next_value;
+use super::table::Draft;
 use crate::bind::{Binder, Scope, Typed};
 use crate::schema::catalog::Table;
+use crate::schema::sequence::Sequence;
 use crate::settings::session_info::SessionInfo;
+use crate::syntax::ddl::{AlterSequence, SequenceOptions};
 use crate::syntax::names::{as_sql, data_type, quoted};
-use crate::syntax::parse::parse_expression;
+use crate::syntax::parse::{name_in, parse_expression};
 use types::cast::CastContext;
 
 impl Transition {
@@ -28,17 +32,28 @@ impl Transition {
         &mut self,
         draft: &mut Draft,
         column: ColumnId,
-        to: &ast::DataType,
+        said: &ast::DataType,
         using: Option<&ast::Expr>,
     ) -> Result<()> {
         let (table, place) = (draft.original.clone(), usize::from(column));
-        let to = data_type(to)?;
+        let to = data_type(said)?;
         if !to.is_storable() {
             return Err(Error::unsupported(format_args!("a column of type {to}")));
         }
-        self.refuse_dependents(&table, column)?;
+        self.refuse_dependents(&table, column, &to)?;
         let value = converted(self, &table, column, &to, using)?;
-        if let Some(default) = draft.table.defaults[place].take() {
+        let owned = self.catalog.owned_sequences(table.id(), Some(column));
+        let default = table.defaults[place].as_ref();
+        let is_default = |sequence: &&Arc<Sequence>| {
+            default == Some(&next_value(sequence, table.column_type(column)))
+        };
+        if let Some(sequence) = owned.iter().find(is_default) {
+            let is_identity = sequence.owner.is_some_and(|owner| owner.identity.is_some());
+            draft.table.defaults[place] = Some(next_value(sequence, &to));
+            if is_identity {
+                self.retype_sequence(&sequence.name, said)?;
+            }
+        } else if let Some(default) = draft.table.defaults[place].take() {
             let name = table.column_name(column);
             draft.table.defaults[place] =
                 Some(recast(self, default, table.column_type(column), &to, name)?);
@@ -57,17 +72,37 @@ impl Transition {
     }
 
     /// What would have to change with the column.
-    fn refuse_dependents(&self, table: &Table, column: ColumnId) -> Result<()> {
+    fn refuse_dependents(&self, table: &Table, column: ColumnId, to: &DataType) -> Result<()> {
         let uses = |expr: &Expr| expr.columns().contains(&column);
+        if table.declared.values().any(|declared| {
+            declared.inputs.contains(&column)
+                && (declared.predicate.is_some()
+                    || declared.parts.iter().any(|part| part.column != Some(column)))
+        }) {
+            return Err(Error::unsupported(
+                "changing the type of a column that an index is computed from",
+            )
+            .with_hint("Drop the index first, and make it again afterwards."));
+        }
         let generated = table.generated.iter();
         if generated.into_iter().any(|(c, generated)| *c == column || uses(&generated.value)) {
             let what = "cannot alter type of a column used by a generated column";
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
         }
-        match self.catalog.owned_sequences(table.id(), Some(column)).is_empty() {
+        let owned = self.catalog.owned_sequences(table.id(), Some(column));
+        match owned.is_empty() || to.is_integer() {
             true => Ok(()),
-            false => Err(Error::unsupported("changing the type of a column with a sequence")),
+            false => Err(Error::unsupported(
+                "changing the type of a column with a sequence to another than an integer's",
+            )),
         }
+    }
+
+    /// The sequence of an identity column counts as far as the column's type.
+    fn retype_sequence(&mut self, name: &str, to: &ast::DataType) -> Result<()> {
+        let options = SequenceOptions { data_type: Some(to.clone()), ..Default::default() };
+        let name = name_in(&as_sql(name))?;
+        self.alter_sequence(&name, false, &AlterSequence::Options(options))
     }
 
     fn rebind_checks(&self, draft: &mut Draft, column: ColumnId) -> Result<()> {

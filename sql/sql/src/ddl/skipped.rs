@@ -48,6 +48,12 @@ impl Skipped<'_> {
             Ddl::DropViews { names, if_exists: true, .. } => {
                 self.missing("view", names, |name| catalog.relation_exists(name));
             }
+            Ddl::DropMaterialized { names, if_exists: true, .. } => {
+                self.missing("materialized view", names, |name| catalog.relation_exists(name));
+            }
+            Ddl::CreateMaterialized { create, .. } if create.if_not_exists => {
+                self.relation(&create.name);
+            }
             Ddl::DropIndexes { names, if_exists: true } => {
                 self.missing("index", names, |name| catalog.find_index(name).is_some());
             }

@@ -13,15 +13,14 @@ use super::apply::{free_name, plain_columns, relation_exists};
 use super::options::{check_temporary, layout_of};
 use super::sequence::{next_value, serial_type};
 use crate::bind::{Binder, Scope};
-use crate::schema::catalog::{
-    Catalog, CheckConstraint, ForeignKey, Generated, ReferenceAction, Table,
-};
-use crate::schema::deferred::orphans_with;
+use crate::schema::catalog::{Catalog, CheckConstraint, Generated, ReferenceAction, Table};
 use crate::settings::session_info::SessionInfo;
-use crate::syntax::names::{bare, beside, data_type, fold, object_name};
+use crate::syntax::names::{bare, beside, data_type, fold};
 
 /// Name of the column that is the key of a table without one.
 pub const ROW_ID: &str = "tally_row_id";
+
+pub(super) const COLUMNS_MAX: usize = 1600;
 
 /// A table being made or changed.
 pub(super) struct Draft {
@@ -64,6 +63,9 @@ impl Draft {
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
             generated: Vec::new(),
+            materialized: None,
+            deferrable: Default::default(),
+            declared: Default::default(),
         };
         let mut draft = Draft { original: Arc::new(table.clone()), table };
         let mut constraints: Vec<(Option<String>, ast::TableConstraint)> = Vec::new();
@@ -125,7 +127,9 @@ impl Draft {
                 if self.has_unique(&columns) {
                     return Ok(());
                 }
-                self.push_index(IndexSchema { name, columns, unique: true, dropped: false });
+                let index =
+                    self.push_index(IndexSchema { name, columns, unique: true, dropped: false });
+                self.note_deferral(index, unique)?;
             }
             ast::TableConstraint::Check(check) => self.add_check(catalog, check, column)?,
             ast::TableConstraint::ForeignKey(foreign) => {
@@ -155,7 +159,6 @@ impl Draft {
                 format!("column \"{name}\" specified more than once"),
             ));
         }
-        const COLUMNS_MAX: usize = 1600;
         if self.table.schema.columns.len() >= COLUMNS_MAX {
             return Err(Error::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
@@ -239,7 +242,7 @@ impl Draft {
         Ok(())
     }
 
-    fn add_row_id(&mut self) {
+    pub fn add_row_id(&mut self) {
         let schema = self.schema();
         schema.primary_key = vec![schema.columns.len() as ColumnId];
         schema.columns.push(ColumnSchema::new(ROW_ID, DataType::Uuid));
@@ -270,15 +273,23 @@ impl Draft {
         self.columns_named(&plain_columns(columns)?)
     }
 
+    fn column_of_key(&self, name: &str, key: &str) -> Result<ColumnId> {
+        self.table.schema.column(name).ok_or_else(|| {
+            let what = format!("column \"{name}\" {key} does not exist");
+            Error::new(SqlState::UNDEFINED_COLUMN, what)
+        })
+    }
+
+    /// Columns of a foreign key, which may be some column's more than once.
+    pub(super) fn referring(&self, names: &[String]) -> Result<Vec<ColumnId>> {
+        let key = "referenced in foreign key constraint";
+        names.iter().map(|name| self.column_of_key(name, key)).collect()
+    }
+
     fn columns_named(&self, names: &[String]) -> Result<Vec<ColumnId>> {
         let mut columns = Vec::with_capacity(names.len());
         for name in names {
-            let column = self.table.schema.column(name).ok_or_else(|| {
-                Error::new(
-                    SqlState::UNDEFINED_COLUMN,
-                    format!("column \"{name}\" named in key does not exist"),
-                )
-            })?;
+            let column = self.column_of_key(name, "named in key")?;
             if columns.contains(&column) {
                 return Err(Error::new(
                     SqlState::DUPLICATE_COLUMN,
@@ -311,7 +322,7 @@ impl Draft {
         catalog: &Catalog,
         unique: &ast::UniqueConstraint,
     ) -> Result<(String, Vec<ColumnId>)> {
-        refuse_deferred(unique.characteristics.as_ref())?;
+        deferrable(unique.characteristics.as_ref())?;
         if matches!(unique.nulls_distinct, ast::NullsDistinctOption::NotDistinct) {
             return Err(Error::unsupported("NULLS NOT DISTINCT"));
         }
@@ -328,6 +339,14 @@ impl Draft {
             true => Err(relation_exists(&name)),
             false => Ok((name, columns)),
         }
+    }
+
+    /// Whether a UNIQUE constraint can wait.
+    pub fn note_deferral(&mut self, index: IndexId, unique: &ast::UniqueConstraint) -> Result<()> {
+        if let Some(initially) = deferrable(unique.characteristics.as_ref())? {
+            self.table.deferrable.insert(index, initially);
+        }
+        Ok(())
     }
 
     pub fn add_check(
@@ -393,157 +412,6 @@ impl Draft {
             SqlState::DUPLICATE_OBJECT,
             format!("constraint \"{name}\" for relation \"{}\" already exists", self.table.name()),
         )
-    }
-
-    /// Adds a foreign key and gives a query that finds rows which break it.
-    pub fn add_foreign_key(
-        &mut self,
-        catalog: &Catalog,
-        foreign: &ast::ForeignKeyConstraint,
-    ) -> Result<String> {
-        let deferrable = deferrable(foreign.characteristics.as_ref())?;
-        if foreign.match_kind.is_some_and(|kind| kind != ast::ConstraintReferenceMatchKind::Simple)
-        {
-            return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
-        }
-        let [on_delete, on_update] = [foreign.on_delete, foreign.on_update].map(reference_action);
-        if on_delete == ReferenceAction::SetDefault {
-            return Err(Error::unsupported("ON DELETE SET DEFAULT"));
-        }
-        let own: Vec<String> = foreign.columns.iter().map(fold).collect();
-        let columns = self.columns_named(&own)?;
-        let sets =
-            |action: ReferenceAction| !action.rejects() && action != ReferenceAction::Cascade;
-        if (sets(on_delete) || !on_update.rejects())
-            && columns.iter().any(|column| self.table.generated(*column).is_some())
-        {
-            let clause = if sets(on_delete) { "ON DELETE" } else { "ON UPDATE" };
-            let what = format!(
-                "invalid {clause} action for foreign key constraint containing generated column"
-            );
-            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
-        }
-        let parent_name = object_name(&foreign.foreign_table)?;
-        let parent = match parent_name == self.table.key() {
-            true => Arc::new(self.table.clone()),
-            false => catalog.table(&parent_name)?.clone(),
-        };
-        let referred: Vec<String> = foreign.referred_columns.iter().map(fold).collect();
-        let (parent_index, pairs) = matched_key(&parent, &referred, &columns)?;
-        for (own, theirs) in &pairs {
-            comparable(&self.table, *own, &parent, *theirs)?;
-        }
-        let name = match &foreign.name {
-            Some(name) => fold(name),
-            None => free_name(&self.default_name(&columns, "fkey"), |n| self.has_constraint(n)),
-        };
-        if self.has_constraint(&name) {
-            return Err(self.duplicate_constraint(&name));
-        }
-        let (columns, parent_columns): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-        let orphans = orphans(&self.table, &columns, &parent, &parent_columns);
-        self.table.foreign_keys.push(ForeignKey {
-            name,
-            columns,
-            parent: parent.id(),
-            parent_columns,
-            parent_index,
-            on_delete,
-            on_update,
-            validated: true,
-            deferrable,
-            unchecked: false,
-        });
-        Ok(orphans)
-    }
-}
-
-/// Rows of the child that have no parent.
-pub(super) fn orphans(
-    child: &Table,
-    columns: &[ColumnId],
-    parent: &Table,
-    parent_columns: &[ColumnId],
-) -> String {
-    orphans_with("1", (child, columns), (parent, parent_columns))
-}
-
-/// The parent's unique index over the referred columns, and the pairs (child's column, parent's
-/// column) in its order.
-fn matched_key(
-    parent: &Table,
-    referred: &[String],
-    columns: &[ColumnId],
-) -> Result<(IndexId, Vec<(ColumnId, ColumnId)>)> {
-    let no_key = || {
-        Error::new(
-            SqlState::INVALID_FOREIGN_KEY,
-            format!(
-                "there is no unique constraint matching given keys for referenced table \"{}\"",
-                parent.name()
-            ),
-        )
-    };
-    let mut theirs = Vec::new();
-    for name in referred {
-        theirs.push(parent.schema.column(name).ok_or_else(|| {
-            Error::new(
-                SqlState::UNDEFINED_COLUMN,
-                format!("column \"{name}\" referenced in foreign key constraint does not exist"),
-            )
-        })?);
-    }
-    if referred.is_empty() {
-        if parent.schema.hidden_row_id {
-            return Err(Error::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!("there is no primary key for referenced table \"{}\"", parent.name()),
-            ));
-        }
-        theirs = parent.schema.primary_key.clone();
-    }
-    if theirs.len() != columns.len() {
-        return Err(Error::new(
-            SqlState::INVALID_FOREIGN_KEY,
-            "number of referencing and referenced columns for foreign key disagree",
-        ));
-    }
-    let unique = parent.live_indexes().filter(|(_, i)| i.unique).map(|(id, _)| id);
-    let mut keys = std::iter::once(0).chain(unique);
-    let index = keys.find(|index| {
-        let key = parent.index_columns(*index);
-        key.len() == theirs.len() && key.iter().all(|c| theirs.contains(c))
-    });
-    let index = index.ok_or_else(no_key)?;
-    let mut pairs = Vec::with_capacity(columns.len());
-    for key_column in parent.index_columns(index) {
-        let place = theirs.iter().position(|c| c == key_column).ok_or_else(no_key)?;
-        pairs.push((columns[place], *key_column));
-    }
-    Ok((index, pairs))
-}
-
-pub(super) fn comparable(
-    child: &Table,
-    own: ColumnId,
-    parent: &Table,
-    theirs: ColumnId,
-) -> Result<()> {
-    let (a, b) = (child.column_type(own), parent.column_type(theirs));
-    let same_kind = a.without_modifier() == b.without_modifier()
-        || (a.is_integer() && b.is_integer())
-        || (a.is_string() && b.is_string());
-    match same_kind {
-        true => Ok(()),
-        false => Err(Error::new(
-            SqlState::DATATYPE_MISMATCH,
-            "foreign key constraint cannot be implemented",
-        )
-        .with_detail(format!(
-            "Key columns \"{}\" and \"{}\" are of incompatible types: {a} and {b}.",
-            child.column_name(own),
-            parent.column_name(theirs)
-        ))),
     }
 }
 
@@ -668,7 +536,7 @@ fn is_primary_key(constraint: &ast::TableConstraint) -> bool {
     matches!(constraint, ast::TableConstraint::PrimaryKey(_))
 }
 
-fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
+pub(super) fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
     use ast::ReferentialAction as A;
     match action {
         None | Some(A::NoAction) => ReferenceAction::NoAction,
@@ -680,7 +548,9 @@ fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
 }
 
 /// Whether a constraint can be deferred, and is where nothing else is said.
-fn deferrable(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<Option<bool>> {
+pub(super) fn deferrable(
+    characteristics: Option<&ast::ConstraintCharacteristics>,
+) -> Result<Option<bool>> {
     let Some(said) = characteristics else { return Ok(None) };
     if said.enforced == Some(false) {
         return Err(Error::unsupported("a constraint that is not enforced"));
@@ -693,14 +563,14 @@ fn deferrable(characteristics: Option<&ast::ConstraintCharacteristics>) -> Resul
     Ok((deferred || said.deferrable == Some(true)).then_some(deferred))
 }
 
-/// Of constraints that an index keeps none waits for COMMIT.
+/// A primary key does not wait for COMMIT.
 pub(super) fn refuse_deferred(
     characteristics: Option<&ast::ConstraintCharacteristics>,
 ) -> Result<()> {
     match deferrable(characteristics)? {
         None => Ok(()),
-        Some(_) => Err(Error::unsupported("a DEFERRABLE primary key or UNIQUE constraint")
-            .with_hint("Leave DEFERRABLE out: of constraints only foreign keys can wait.")),
+        Some(_) => Err(Error::unsupported("a DEFERRABLE primary key")
+            .with_hint("Leave DEFERRABLE out: foreign keys and UNIQUE constraints can wait.")),
     }
 }
 
@@ -712,7 +582,6 @@ fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
         (create.partition_by.is_some() || create.partition_of.is_some(), "partitioning"),
         (create.or_replace, "CREATE OR REPLACE TABLE"),
         (create.external, "an external table"),
-        (create.columns.is_empty(), "a table without columns"),
     ];
     match refused.iter().find(|(present, _)| *present) {
         Some((_, what)) => Err(Error::unsupported(what)),

@@ -17,7 +17,12 @@ impl Catalog {
     ) -> Result<Vec<Arc<Table>>> {
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for name in names {
-            tables.push(self.table(&object_name(name)?)?.clone());
+            let table = self.table(&object_name(name)?)?;
+            if table.materialized.is_some() {
+                let what = format!("\"{}\" is not a table", table.name());
+                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
+            }
+            tables.push(table.clone());
         }
         let mut next = 0;
         while let Some(table) = tables.get(next).cloned() {

@@ -1,4 +1,4 @@
-//! CREATE VIEW and DROP VIEW.
+//! CREATE VIEW and DROP VIEW; module `materialized` has those that keep their rows.
 //!
 //! A view is stored as its query's text and is bound anew each time it is used. Relations that it
 //! reads are recorded by name. So while a view reads a table, the table cannot be renamed, and its
@@ -91,15 +91,20 @@ impl Transition {
         let on_it: Vec<String> =
             self.catalog.views_on(name).map(|view| view.name.clone()).collect();
         for view in on_it.into_iter().filter(|view| !dropped.contains(view)) {
+            let kept = self.catalog.find_table(&view).cloned();
+            let own_kind = kept.as_ref().map_or("view", |table| table.kind());
             if !cascade {
                 let message =
                     format!("cannot drop {kind} {name} because other objects depend on it");
                 return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                    .with_detail(format!("view {view} depends on {kind} {name}"))
+                    .with_detail(format!("{own_kind} {view} depends on {kind} {name}"))
                     .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
             }
-            self.drop_views_on("view", &view, dropped, true)?;
-            self.catalog.views.remove(&view);
+            self.drop_views_on(own_kind, &view, dropped, true)?;
+            match kept {
+                Some(table) => self.forget_table(&table, true)?,
+                None => _ = self.catalog.views.remove(&view),
+            }
         }
         Ok(())
     }
@@ -186,7 +191,6 @@ fn levels<'a, N: Iterator<Item = &'a String>>(
 /// `is_own`: it is in the schema of the session's temporary tables.
 fn refuse_unsupported(create: &ast::CreateView, is_own: bool) -> Result<()> {
     let refused = [
-        (create.materialized, "a materialized view"),
         (create.temporary && !is_own, "a temporary view that the ledger makes"),
         (!matches!(create.options, ast::CreateTableOptions::None), "a view with options"),
         (
@@ -201,7 +205,7 @@ fn refuse_unsupported(create: &ast::CreateView, is_own: bool) -> Result<()> {
 }
 
 /// Names of the catalog's relations that a query reads.
-fn relations(catalog: &Catalog, query: &ast::Query) -> Result<BTreeSet<String>> {
+pub(super) fn relations(catalog: &Catalog, query: &ast::Query) -> Result<BTreeSet<String>> {
     let mut own = BTreeSet::new();
     common_tables(query, &mut own);
     let mut found = BTreeSet::new();

@@ -258,7 +258,9 @@ impl Catalog {
             self.table_by_id(*id).map_or_else(String::new, |table| table.name().to_owned())
         };
         match object {
-            Commented::Table(id) => ("table", table(id)),
+            Commented::Table(id) => {
+                (self.table_by_id(*id).map_or("table", |table| table.kind()), table(id))
+            }
             Commented::Column(id, _) => ("table", table(id)),
             Commented::Index(id, _) | Commented::Constraint(id, _) => ("table", table(id)),
             Commented::Sequence(id) => {

@@ -95,6 +95,50 @@ pub struct Table {
     pub foreign_keys: Vec<ForeignKey>,
     /// Foreign keys of other tables (or this one) that point here.
     pub referenced_by: Vec<Reference>,
+    /// It holds what a query has found.
+    pub materialized: Option<Materialized>,
+    /// UNIQUE constraints that can wait, and whether they do where nothing else was said.
+    pub deferrable: BTreeMap<IndexId, bool>,
+    /// Indexes that are over more than columns.
+    pub declared: BTreeMap<IndexId, Arc<DeclaredIndex>>,
+}
+
+/// What CREATE INDEX said of an index beside its columns' names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeclaredIndex {
+    pub parts: Vec<KeyPart>,
+    /// WHERE.
+    pub predicate: Option<String>,
+    /// The columns that it is computed from.
+    pub inputs: Vec<ColumnId>,
+}
+
+/// A part of an index's key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyPart {
+    /// `None`: it is an expression.
+    pub column: Option<ColumnId>,
+    pub text: String,
+    /// 1: descending, 2: NULLs first.
+    pub options: u8,
+}
+
+impl KeyPart {
+    /// Its column's name, or its expression.
+    pub fn shown(&self, table: &Table) -> String {
+        match self.column {
+            Some(column) => table.column_name(column).to_owned(),
+            None => self.text.clone(),
+        }
+    }
+}
+
+/// Of a materialized view.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Materialized {
+    pub view: Arc<View>,
+    /// Not WITH NO DATA: it can be read.
+    pub populated: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -400,9 +444,10 @@ impl Catalog {
         self.views.values()
     }
 
-    /// The views that read a table or view, by name.
+    /// The views that read a table or view, by name; behind them those that are materialized.
     pub fn views_on(&self, relation: &str) -> impl Iterator<Item = &Arc<View>> {
-        self.views.values().filter(move |view| view.reads.contains(relation))
+        let kept = self.tables.values().filter_map(|table| table.view());
+        self.views.values().chain(kept).filter(move |view| view.reads.contains(relation))
     }
 
     /// The index of that name and its table; primary keys count as index 0.
@@ -482,6 +527,44 @@ impl Table {
         names::schema_of(&self.schema.name)
     }
 
+    /// Whose rows it holds, where it is a materialized view.
+    pub fn view(&self) -> Option<&Arc<View>> {
+        self.materialized.as_ref().map(|kept| &kept.view)
+    }
+
+    /// What errors call it.
+    pub fn kind(&self) -> &'static str {
+        match self.materialized {
+            Some(_) => "materialized view",
+            None => "table",
+        }
+    }
+
+    /// # Errors
+    /// 42809: it is a materialized view, whose rows are its query's.
+    pub(crate) fn check_changes(&self) -> Result<()> {
+        match self.materialized {
+            None => Ok(()),
+            Some(_) => {
+                let what = format!("cannot change materialized view \"{}\"", self.name());
+                Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what))
+            }
+        }
+    }
+
+    /// # Errors
+    /// 55000: it is a materialized view without rows, since its query was never run.
+    pub(crate) fn check_populated(&self) -> Result<()> {
+        match &self.materialized {
+            Some(Materialized { populated: false, .. }) => {
+                let what = format!("materialized view \"{}\" has not been populated", self.name());
+                Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+                    .with_hint("Use the REFRESH MATERIALIZED VIEW command."))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub fn column_type(&self, column: ColumnId) -> &DataType {
         &self.schema.columns[usize::from(column)].data_type
     }
@@ -490,8 +573,9 @@ impl Table {
         self.generated.iter().find(|(place, _)| *place == column).map(|(_, generated)| generated)
     }
 
+    /// What errors call it; of a hidden one, the expression that it holds.
     pub fn column_name(&self, column: ColumnId) -> &str {
-        &self.schema.columns[usize::from(column)].name
+        self.schema.columns[usize::from(column)].name.trim_start_matches('\0')
     }
 
     pub(crate) fn column_named(&self, name: &str) -> Result<ColumnId> {

@@ -1,4 +1,4 @@
-//! Foreign keys that are looked at when a transaction commits.
+//! Foreign keys and UNIQUE constraints that are looked at when a transaction commits.
 //!
 //! ```text
 //!   statement ─► every key is looked at ─┬─► all hold               recorded as it is
@@ -9,23 +9,23 @@
 //! ```
 //!
 //! So a transaction pays for a deferred key only where a statement has broken it, and then by a
-//! look at the whole child. What is recorded says which keys a statement does not look at and where
-//! they are looked at again, and every replica does the same.
+//! look at the whole child, or at all that is to be unique. What is recorded says which keys a
+//! statement does not look at and where they are looked at again, and every replica does the same.
 //!
 //! *Invariant.* No key stays broken. Envelopes are worded by clients, so replicas take no text that
 //! defers a key but in a transaction that looks at it afterwards ([`Unchecked`]), and no schema
 //! change in between that would have the look find another key, or none ([`keeps_pending`]).
 //!
 //! *Departure.* What is a transaction by itself, a routine and a COPY look at a deferred key when
-//! a statement ends, and any statement at one that is NOT VALID, whose old rows a look at the whole
-//! child would find. Of a key whose actions are not both NO ACTION the parents' side is looked at
-//! at once.
+//! a statement ends, and at what is UNIQUE row by row; any statement looks at a foreign key that is
+//! NOT VALID, whose old rows a look at the whole child would find. Of a key whose actions are not
+//! both NO ACTION the parents' side is looked at at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::Body;
-use types::{ColumnId, Error, Result, SqlState};
+use types::{ColumnId, Error, IndexId, IndexSchema, Result, SqlState};
 
 use crate::schema::catalog::{Catalog, ForeignKey, Table};
 use crate::syntax::names::{as_sql, key, quoted, split};
@@ -124,18 +124,27 @@ pub(crate) fn keeps_pending(
                 now.id() == table.id() && key.parent == foreign.parent && key.name == foreign.name
             };
             if !after.keys_called(called).any(same) {
-                let what = format!(
-                    "cannot ALTER TABLE \"{}\" because it has pending trigger events",
-                    table.name()
-                );
-                return Err(Error::new(SqlState::OBJECT_IN_USE, what).with_detail(format!(
-                    "The constraint \"{}\" is looked at when the transaction commits.",
-                    foreign.name
-                )));
+                return Err(has_pending(table, &foreign.name));
+            }
+        }
+        for (table, _, index) in before.unique_called(called) {
+            let same = |(now, _, key): (&Arc<Table>, IndexId, &IndexSchema)| {
+                now.id() == table.id() && key.name == index.name
+            };
+            if !after.unique_called(called).any(same) {
+                return Err(has_pending(table, &index.name));
             }
         }
     }
     Ok(())
+}
+
+fn has_pending(table: &Table, constraint: &str) -> Error {
+    let what =
+        format!("cannot ALTER TABLE \"{}\" because it has pending trigger events", table.name());
+    Error::new(SqlState::OBJECT_IN_USE, what).with_detail(format!(
+        "The constraint \"{constraint}\" is looked at when the transaction commits."
+    ))
 }
 
 impl Catalog {
@@ -151,13 +160,29 @@ impl Catalog {
         })
     }
 
+    /// UNIQUE constraints that can wait, by what they are called, with their tables.
+    pub fn unique_called<'c>(
+        &'c self,
+        called: &'c str,
+    ) -> impl Iterator<Item = (&'c Arc<Table>, IndexId, &'c IndexSchema)> {
+        let (schema, name) = split(called);
+        let of = move |table: &'c Arc<Table>| {
+            let waiting = table
+                .unique_constraints()
+                .filter(move |(id, index)| index.name == name && table.deferrable.contains_key(id));
+            waiting.map(move |(id, index)| (table, id, index))
+        };
+        self.tables().filter(move |table| table.namespace() == schema).flat_map(of)
+    }
+
     /// Whether a change of a table's rows may break a key that can be deferred.
     pub fn may_defer(&self, table: &Table) -> bool {
         let parents = table.foreign_keys.iter();
         let children = table.referenced_by.iter().filter_map(|reference| {
             self.table_by_id(reference.child)?.foreign_keys.get(reference.key)
         });
-        parents.chain(children).any(|foreign| foreign.deferrable.is_some())
+        !table.deferrable.is_empty()
+            || parents.chain(children).any(|foreign| foreign.deferrable.is_some())
     }
 
     /// As a statement sees it that does not look at some keys.
@@ -173,6 +198,15 @@ impl Catalog {
                     return Err(not_deferrable(&foreign.name));
                 }
                 children.push((table.id(), foreign.name.clone()));
+            }
+            let unique: Vec<_> =
+                self.unique_called(called).map(|(table, index, _)| (table.id(), index)).collect();
+            for (table, index) in unique {
+                let Some(table) = catalog.tables.get_mut(&table) else { continue };
+                let schema = Arc::make_mut(&mut Arc::make_mut(table).schema);
+                if let Some(index) = schema.indexes.get_mut(usize::from(index) - 1) {
+                    index.unique = false;
+                }
             }
             for (child, name) in children {
                 let Some(table) = catalog.tables.get_mut(&child) else { continue };
@@ -221,4 +255,18 @@ pub(crate) fn orphans_with(
 pub(crate) fn not_deferrable(name: &str) -> Error {
     let what = format!("constraint \"{name}\" is not deferrable");
     Error::new(SqlState::WRONG_OBJECT_TYPE, what)
+}
+
+/// Values of an index that several rows have: those of one such key.
+pub(crate) fn repeated(table: &Table, index: &IndexSchema) -> String {
+    let names: Vec<String> =
+        index.columns.iter().map(|column| quoted(table.column_name(*column))).collect();
+    let present: Vec<String> = names.iter().map(|name| format!("{name} IS NOT NULL")).collect();
+    let names = names.join(", ");
+    format!(
+        "SELECT {names} FROM {} WHERE {} GROUP BY {names} HAVING count(*) > 1 ORDER BY {names} \
+         LIMIT 1",
+        as_sql(table.key()),
+        present.join(" AND "),
+    )
 }

@@ -28,6 +28,7 @@
 //! *Cost.* One walk through the tree, of sessions that have set a path, once for each binding.
 
 mod own;
+mod tables;
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -342,6 +343,7 @@ impl<'a> Settler<'a> {
                 }
             }
             Body::Ddl(ddl) => self.ddl(ddl),
+            Body::Refresh { name, .. } => self.must_find(name),
             Body::Declare { query, .. } => self.body(&mut query.body),
             _ => Ok(()),
         }
@@ -391,7 +393,16 @@ impl<'a> Settler<'a> {
                 }
                 _ => Ok(()),
             },
-            Ddl::AlterIdentity { table: name, .. }
+            Ddl::CreateMaterialized { create, .. } => {
+                self.visit(&mut *create.query)?;
+                if self.met_temporary.get() {
+                    let what = "materialized views must not use temporary tables or views";
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+                }
+                self.made(&mut create.name)
+            }
+            Ddl::Refresh { name, .. }
+            | Ddl::AlterIdentity { table: name, .. }
             | Ddl::Rename { name, .. }
             | Ddl::CommentOnConstraint { table: name, .. } => self.must_find(name),
             _ => Ok(()),
@@ -414,67 +425,6 @@ impl<'a> Settler<'a> {
         found
     }
 
-    fn constraint(&self, constraint: &mut ast::TableConstraint) -> Result<()> {
-        match constraint {
-            ast::TableConstraint::ForeignKey(key) => self.must_find(&mut key.foreign_table),
-            _ => Ok(()),
-        }
-    }
-
-    fn column_options(&self, column: &mut ast::ColumnDef) -> Result<()> {
-        for option in &mut column.options {
-            if let ast::ColumnOption::ForeignKey(key) = &mut option.option {
-                self.must_find(&mut key.foreign_table)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn create_table(&self, create: &mut ast::CreateTable) -> Result<()> {
-        match create.temporary {
-            true => self.made_temporary(&mut create.name)?,
-            false => self.made(&mut create.name)?,
-        }
-        let own = create.name.0.last().and_then(|part| part.as_ident()).map(fold);
-        // What is about to be made is found where it will be.
-        let parent = |key: &mut ast::ForeignKeyConstraint| {
-            if alone(&key.foreign_table).is_some_and(|name| Some(name) == own) {
-                key.foreign_table.clone_from(&create.name);
-            }
-            self.must_find(&mut key.foreign_table)
-        };
-        for constraint in &mut create.constraints {
-            if let ast::TableConstraint::ForeignKey(key) = constraint {
-                parent(key)?;
-            }
-        }
-        let options = create.columns.iter_mut().flat_map(|column| &mut column.options);
-        for option in options {
-            if let ast::ColumnOption::ForeignKey(key) = &mut option.option {
-                parent(key)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn alter_table(&self, alter: &mut ast::AlterTable) -> Result<()> {
-        use ast::AlterTableOperation as O;
-        for operation in &mut alter.operations {
-            match operation {
-                O::AddConstraint { constraint, .. } => self.constraint(constraint)?,
-                O::AddColumn { column_def, .. } => self.column_options(column_def)?,
-                _ => {}
-            }
-        }
-        match (self.must_find(&mut alter.name), alter.if_exists) {
-            (Err(_), true) => {
-                with_schema(&mut alter.name, "");
-                Ok(())
-            }
-            (found, _) => found,
-        }
-    }
-
     /// What a statement changes, which is none of its WITH.
     fn changed(&self, target: &mut ast::TableFactor) -> Result<()> {
         match target {
@@ -486,7 +436,9 @@ impl<'a> Settler<'a> {
     fn comment(&self, kind: ast::CommentObject, name: &mut ObjectName) -> Result<()> {
         use ast::CommentObject as K;
         match kind {
-            K::Table | K::View | K::Index | K::Sequence => self.must_find(name),
+            K::Table | K::View | K::MaterializedView | K::Index | K::Sequence => {
+                self.must_find(name)
+            }
             K::Column => self.column(name),
             K::Function | K::Procedure => {
                 self.routine(name);
@@ -531,6 +483,7 @@ impl<'a> Settler<'a> {
             S::Drop { object_type, names, if_exists, .. } => match object_type {
                 ast::ObjectType::Table
                 | ast::ObjectType::View
+                | ast::ObjectType::MaterializedView
                 | ast::ObjectType::Index
                 | ast::ObjectType::Sequence => self.dropped(names, *if_exists),
                 _ => Ok(()),

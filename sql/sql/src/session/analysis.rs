@@ -118,6 +118,7 @@ fn analytical(
         statement: Action::Analytical { plan, reason, copy },
         session_dependent: true,
         zone_dependent: true,
+        zoned: Vec::new(),
     })
 }
 

@@ -23,7 +23,9 @@ use engine::{AskedChange, KeyId, Party};
 use procedure::access::Access;
 use procedure::{Frame, Meter, Procedure, run, run_within};
 use storage::{CatalogChange, Store};
-use types::{Error, IndexSchema, Key, Result, SqlState, Stamp, Stop, TableId, TableSchema, Value};
+use types::{
+    Error, Height, IndexSchema, Key, Result, SqlState, Stamp, Stop, TableId, TableSchema, Value,
+};
 
 use super::versioned::{Stated, Versioned};
 use crate::ddl::{Brought, ColumnSource, StoreChange, Validation};
@@ -163,12 +165,15 @@ fn apply_change<R: Recorder>(
             })?;
         }
         StoreChange::Rebuild { schema, columns, .. } => {
-            let mut rows = 0;
+            let (mut rows, height) = (0, overlay.moment().height);
             let mut convert = |old: &[Value]| {
                 rows += 1;
-                columns.iter().map(|source| value_of(source, old, rows - 1)).collect()
+                let place = (rows - 1, height);
+                columns.iter().map(|source| value_of(source, old, place)).collect()
             };
-            let is_counted = |source: &ColumnSource| matches!(source, ColumnSource::Counted(_));
+            let is_counted = |source: &ColumnSource| {
+                matches!(source, ColumnSource::Counted(_) | ColumnSource::RowId)
+            };
             let how: (Convert<'_>, bool) = (&mut convert, columns.iter().any(is_counted));
             overlay.rebuild_table(store, Arc::new(schema.clone()), how, &mut toll)?;
             for source in columns {
@@ -181,8 +186,12 @@ fn apply_change<R: Recorder>(
     Ok(())
 }
 
-/// Of the row that so many others came before.
-fn value_of(source: &ColumnSource, old: &[Value], place: u64) -> Result<Value> {
+/// Where the ordinals of rows begin that get a hidden id without being inserted: no transaction
+/// inserts so many.
+const FIRST_KEPT: u32 = 1 << 31;
+
+/// Of the row that so many others came before, in this block.
+fn value_of(source: &ColumnSource, old: &[Value], (place, height): (u64, Height)) -> Result<Value> {
     Ok(match source {
         ColumnSource::Old(column) => old[usize::from(*column)].clone(),
         ColumnSource::Constant(value) => value.clone(),
@@ -191,6 +200,18 @@ fn value_of(source: &ColumnSource, old: &[Value], place: u64) -> Result<Value> {
         ColumnSource::Counted(sequence) => {
             let value = sequence.all_values().value(place);
             value.map(Value::Int).ok_or_else(|| sequence.at_end())?
+        }
+        ColumnSource::RowId => {
+            match u32::try_from(place).ok().filter(|place| *place < FIRST_KEPT) {
+                Some(place) => {
+                    let stamp = Stamp::new(height, Stamp::POSITIONS_MAX);
+                    Value::Uuid(stamp.row_id(FIRST_KEPT + place))
+                }
+                None => {
+                    let what = "too many rows for hidden row ids";
+                    return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what));
+                }
+            }
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use types::{Result, Value};
+use types::{Error, Result, SqlState, Value};
 
 use super::Session;
 use super::answer::{Answer, plain};
@@ -31,6 +31,7 @@ impl Session {
                 self.roll_back();
                 Ok(plain("ROLLBACK"))
             }
+            Command::Chain { commits } => self.end_and_begin(*commits).await,
             Command::SetConstraints { names, deferred } => {
                 self.set_constraints(names, *deferred).await
             }
@@ -79,6 +80,26 @@ impl Session {
             self.warn_without_block("SET TRANSACTION");
         }
         Ok(plain("SET"))
+    }
+
+    /// AND CHAIN. A transaction that cannot be committed is not followed by another.
+    async fn end_and_begin(&mut self, commits: bool) -> Result<Answer> {
+        let open = self.transaction.as_ref().filter(|transaction| !transaction.implicit);
+        let Some(open) = open else {
+            let verb = if commits { "COMMIT" } else { "ROLLBACK" };
+            let what = format!("{verb} AND CHAIN can only be used in transaction blocks");
+            return Err(Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
+        };
+        let modes = TransactionModes { read_only: Some(open.is_read_only()), isolation: None };
+        let ended = match commits {
+            true => self.commit().await?,
+            false => {
+                self.roll_back();
+                plain("ROLLBACK")
+            }
+        };
+        self.begin(&modes, None)?;
+        Ok(ended)
     }
 
     /// Every level of isolation runs as the strongest.

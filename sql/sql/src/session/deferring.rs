@@ -1,4 +1,5 @@
-//! Foreign keys that wait for COMMIT, in a session: see [`schema::deferred`].
+//! Foreign keys and UNIQUE constraints that wait for COMMIT, in a session: see
+//! [`schema::deferred`].
 //!
 //! [`schema::deferred`]: crate::schema::deferred
 
@@ -17,10 +18,10 @@ use super::versioned::Versioned;
 use super::{Session, View};
 use crate::bind::statement::Program;
 use crate::compile::bind_in_session;
-use crate::schema::catalog::{Catalog, ForeignKey, Table};
+use crate::schema::catalog::{Catalog, Table};
 use crate::schema::deferred::{checking, constraint_key, deferring, keeps_pending};
 use crate::settings::session_info::SessionInfo;
-use crate::syntax::names::{PUBLIC, split};
+use crate::syntax::names::{self, PUBLIC, split};
 use crate::syntax::parse::parse;
 
 /// What a transaction has said of constraints, and which it has broken so far.
@@ -34,9 +35,10 @@ pub struct Deferring {
 }
 
 impl Deferring {
-    fn is_deferred(&self, called: &str, key: &ForeignKey) -> bool {
+    /// `deferrable`: whether it waits where nothing was said, if it can.
+    fn is_deferred(&self, called: &str, deferrable: Option<bool>) -> bool {
         let said = self.named.get(called).copied().or(self.all);
-        key.validated && key.deferrable.is_some_and(|initially| said.unwrap_or(initially))
+        deferrable.is_some_and(|initially| said.unwrap_or(initially))
     }
 }
 
@@ -155,7 +157,8 @@ impl Session {
 
     /// What the key is called that an error says to be broken, if it is one that waits.
     fn deferred_key(&self, catalog: &Catalog, error: &Error) -> Option<String> {
-        if error.code() != SqlState::FOREIGN_KEY_VIOLATION {
+        let is_unique = error.code() == SqlState::UNIQUE_VIOLATION;
+        if !is_unique && error.code() != SqlState::FOREIGN_KEY_VIOLATION {
             return None;
         }
         let said = &self.transaction.as_ref()?.deferring;
@@ -163,9 +166,16 @@ impl Session {
         let schema = error.fields().schema.as_deref().unwrap_or(PUBLIC);
         let is_it = |table: &&Arc<Table>| table.name() == of && table.namespace() == schema;
         catalog.tables().filter(is_it).find_map(|table| {
+            if is_unique {
+                let (id, _) = table.unique_constraints().find(|(_, index)| index.name == name)?;
+                let called = names::key(table.namespace(), name);
+                let deferrable = table.deferrable.get(&id).copied();
+                return said.is_deferred(&called, deferrable).then_some(called);
+            }
             let key = table.foreign_keys.iter().find(|key| key.name == name)?;
             let called = constraint_key(table, key);
-            said.is_deferred(&called, key).then_some(called)
+            let deferrable = key.deferrable.filter(|_| key.validated);
+            said.is_deferred(&called, deferrable).then_some(called)
         })
     }
 

@@ -48,6 +48,7 @@ mod lifted;
 mod lock_clauses;
 mod locked_subqueries;
 mod locking;
+mod materialized;
 mod named;
 mod parameters;
 mod parts;
@@ -67,6 +68,7 @@ mod temporary;
 mod touched;
 pub mod transaction;
 pub mod versioned;
+mod zoned;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -375,6 +377,7 @@ impl Session {
         let mut parsed = parsed;
         let versioned = &self.with_room_for(versioned, &mut parsed);
         let temporary = self.info.path.settle(&versioned.catalog, &mut parsed)?;
+        self.defaults_in_utc(&versioned.catalog, &mut parsed)?;
         let (bound, mut parsed) = self.bind_once((versioned, temporary), parsed, &declared)?;
         let bound = match bound {
             bound if temporary => bound,
@@ -399,8 +402,13 @@ impl Session {
             let Party { principal, role } = self.info.party();
             versioned.catalog.roles().actor(principal, role)?;
         }
-        if writes {
-            self.check_zone(&bound)?;
+        let is_program = matches!(bound.statement, Action::Program(Program::Procedure(_)));
+        match writes {
+            true if is_program && !temporary => {
+                (bound, parsed) = self.bound_in_utc(versioned, (bound, parsed), &declared)?;
+            }
+            true => self.check_zone(&bound)?,
+            false => {}
         }
         if temporary {
             return self.prepared((versioned, true), parsed, bound, types);
@@ -471,11 +479,7 @@ impl Session {
                 "an interval from or as text, in a statement that writes, in this interval style",
             )
             .with_hint("SET intervalstyle = 'postgres' for it, or hand it over as a parameter.")),
-            true => Err(Error::unsupported(format_args!(
-                "a time without an offset, in a statement that writes, in the time zone {}",
-                self.info.zone.name()
-            ))
-            .with_hint("Give its offset, or hand it over as a parameter.")),
+            true => Err(self.zone_refused()),
         }
     }
 
@@ -597,6 +601,9 @@ impl Session {
                 self.answer_program(program, prepared, parameters, view).await
             }
             Action::Ddl(Ddl::Database(statement)) => self.change_databases(statement).await,
+            Action::Ddl(ddl @ (Ddl::CreateMaterialized { .. } | Ddl::Refresh { .. })) => {
+                Box::pin(self.materialize(ddl, text)).await
+            }
             Action::Ddl(ddl) => self.change_schema(ddl, text).await,
             Action::Command(command) => self.run_command(command, prepared, parameters).await,
             Action::Analytical { plan, copy, .. } => {
@@ -628,6 +635,9 @@ impl Session {
             return self.truncate_in_transaction(names, *cascade).await;
         }
         if let Ddl::CreateView(create) = ddl {
+            self.check_view(&create.query.to_string())?;
+        }
+        if let Ddl::CreateMaterialized { create, .. } = ddl {
             self.check_view(&create.query.to_string())?;
         }
         if let Ddl::CreateRoutine { function, .. } = ddl

@@ -307,7 +307,8 @@ impl Session {
         let visible = |row: Option<Vec<Value>>| {
             let row = row.unwrap_or_else(|| vec![Value::Null; schema.columns.len()]);
             let columns = row.into_iter().zip(&schema.columns);
-            columns.filter(|(_, column)| !column.dropped).map(|(value, _)| value)
+            let shown = columns.filter(|(_, column)| !column.dropped && !column.is_hidden());
+            shown.map(|(value, _)| value)
         };
         let rows = images.unwrap_or_default().into_iter().map(|(stamp, row)| {
             let time = engine.retention().head_of(stamp.height());

@@ -92,7 +92,10 @@ impl Action {
     /// Whether it leads out of a transaction that has failed.
     pub(super) fn ends_failed(&self) -> bool {
         let Action::Command(command) = self else { return false };
-        matches!(command, Command::Commit | Command::Rollback | Command::RollbackTo(_))
+        matches!(
+            command,
+            Command::Commit | Command::Rollback | Command::Chain { .. } | Command::RollbackTo(_)
+        )
     }
 }
 
@@ -175,7 +178,9 @@ impl Prepared {
         let locking = Locking::default();
         let statement = statement(Arc::new(of));
         let session_dependent = true;
-        let bound = Bound { statement, parameters, output, session_dependent, zone_dependent };
+        let zoned = Vec::new();
+        let bound =
+            Bound { statement, parameters, output, session_dependent, zone_dependent, zoned };
         let (scanned, origins) = (Box::default(), Box::default());
         let (keyed, broad) = (OnceLock::new(), OnceLock::new());
         // The statement within is asked.

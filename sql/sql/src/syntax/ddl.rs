@@ -61,6 +61,20 @@ pub enum Ddl {
         if_exists: bool,
         cascade: bool,
     },
+    CreateMaterialized {
+        create: Box<ast::CreateView>,
+        with_data: bool,
+    },
+    /// Of what holds no rows yet, or is to hold none.
+    Refresh {
+        name: ast::ObjectName,
+        with_data: bool,
+    },
+    DropMaterialized {
+        names: Vec<ast::ObjectName>,
+        if_exists: bool,
+        cascade: bool,
+    },
     Rename {
         what: Renamed,
         name: ast::ObjectName,
@@ -142,6 +156,9 @@ impl Ddl {
             Ddl::ChangeOwner { owned, .. } => owned.tag(),
             Ddl::CreateView(_) => "CREATE VIEW",
             Ddl::DropViews { .. } => "DROP VIEW",
+            Ddl::CreateMaterialized { .. } => "CREATE MATERIALIZED VIEW",
+            Ddl::Refresh { .. } => "REFRESH MATERIALIZED VIEW",
+            Ddl::DropMaterialized { .. } => "DROP MATERIALIZED VIEW",
             Ddl::CreateSchema { .. } => "CREATE SCHEMA",
             Ddl::DropSchemas { .. } => "DROP SCHEMA",
             Ddl::CreateRoutine { function, .. } => match function.kind {
@@ -246,6 +263,9 @@ impl Ddl {
             ast::ObjectType::Table => Ddl::DropTables { names: named(), if_exists, cascade },
             ast::ObjectType::Index => Ddl::DropIndexes { names: named(), if_exists },
             ast::ObjectType::View => Ddl::DropViews { names: named(), if_exists, cascade },
+            ast::ObjectType::MaterializedView => {
+                Ddl::DropMaterialized { names: named(), if_exists, cascade }
+            }
             ast::ObjectType::Sequence => Ddl::DropSequences { names: named(), if_exists, cascade },
             _ => return Ok(None),
         }))

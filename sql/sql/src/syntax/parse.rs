@@ -8,7 +8,7 @@
 //! `cursor`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT,
 //! switches of COPY that say `on`, and what module `tokens` rewrites.
 
-use sqlparser::ast;
+use sqlparser::ast::{self, VisitMut};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
@@ -24,6 +24,7 @@ use crate::syntax::depth;
 use crate::syntax::dialect::Ledger;
 use crate::syntax::errors::{Place, parser_error, syntax_error, unexpected};
 use crate::syntax::grants;
+use crate::syntax::materialized;
 use crate::syntax::merge;
 use crate::syntax::names::fold;
 use crate::syntax::organisations;
@@ -88,6 +89,7 @@ fn parse_all(sql: &str) -> Result<Vec<Parsed>> {
             Body::CreateRoutine { definition, .. } => {
                 depth::check_tree(&statement, definition)?;
             }
+            Body::Ddl(ddl) => finish_query(&statement, ddl)?,
             _ => {}
         }
         if let Some(definition) = made {
@@ -112,9 +114,17 @@ fn parse_all(sql: &str) -> Result<Vec<Parsed>> {
 }
 
 /// What is done to every tree.
-fn finish(tokens: &[TokenWithSpan], tree: &mut ast::Statement) -> Result<()> {
+fn finish(tokens: &[TokenWithSpan], tree: &mut impl VisitMut) -> Result<()> {
     depth::check_tree(tokens, tree)?;
     settle(tree)
+}
+
+/// The same to the query that a schema keeps.
+fn finish_query(tokens: &[TokenWithSpan], ddl: &mut Ddl) -> Result<()> {
+    match ddl {
+        Ddl::CreateMaterialized { create, .. } => finish(tokens, &mut *create.query),
+        _ => Ok(()),
+    }
 }
 
 /// The tokens of a text, without blanks and comments.
@@ -302,6 +312,8 @@ fn own_grammar(
             skip(parser, 2);
             sequence::alter(parser).map(of_ddl)
         }
+        [Keyword::CREATE, Keyword::MATERIALIZED, ..] => materialized::create(parser).map(of_ddl),
+        [Keyword::REFRESH, ..] => materialized::refresh(parser),
         [Keyword::COMMENT, Keyword::ON, Keyword::CONSTRAINT, ..] => {
             skip(parser, 3);
             comment_on_constraint(parser).map(of_ddl)
@@ -408,7 +420,7 @@ fn two_phases(tokens: &[TokenWithSpan]) -> Result<()> {
 
 /// Statements of PostgreSQL that sqlparser takes for no statement at all.
 fn unknown_to_sqlparser(tokens: &[TokenWithSpan]) -> Option<&'static str> {
-    const NAMES: &[&str] = &["CHECKPOINT", "CLUSTER", "IMPORT", "REFRESH", "REINDEX", "SECURITY"];
+    const NAMES: &[&str] = &["CHECKPOINT", "CLUSTER", "IMPORT", "REINDEX", "SECURITY"];
     let word = |token: &TokenWithSpan| match &token.token {
         Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
         _ => None,

@@ -72,6 +72,12 @@ pub(crate) enum Body {
     Rollback,
     /// CREATE TABLE AS, SELECT INTO.
     TableAs(Box<Definition>),
+    /// REFRESH MATERIALIZED VIEW.
+    Refresh {
+        name: ast::ObjectName,
+        concurrently: bool,
+        with_data: bool,
+    },
     /// A block without a name.
     Do {
         language: String,

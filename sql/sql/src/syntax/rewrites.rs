@@ -18,6 +18,7 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
     tokens::plain_operators(statement);
     drop_concurrently(statement);
     drop_unlogged(statement);
+    alter_as_table(statement);
     spell_table(statement);
     let may_lock = statement
         .iter()
@@ -25,6 +26,7 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
     if may_lock {
         drop_key_locks(statement);
         put_locks_last(statement);
+        drop_locks_of_nothing(statement);
     }
 }
 
@@ -69,6 +71,14 @@ fn drop_unlogged(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// Materialized views are tables, which ALTER TABLE may name as well.
+fn alter_as_table(tokens: &mut Vec<TokenWithSpan>) {
+    if begins(tokens, &["alter", "materialized", "view"]) {
+        tokens.remove(1);
+        tokens[1].token = Token::make_keyword("TABLE");
+    }
+}
+
 /// `TABLE t` is `SELECT * FROM t`.
 fn spell_table(tokens: &mut Vec<TokenWithSpan>) {
     if begins(tokens, &["table"]) && tokens.len() > 1 {
@@ -91,6 +101,16 @@ fn drop_key_locks(tokens: &mut Vec<TokenWithSpan>) {
         let words = weaker(&tokens[at..]);
         tokens.drain(at + 1..at + 1 + words);
         at += 1;
+    }
+}
+
+/// `SELECT 1 FOR UPDATE` reads no rows that it could lock.
+fn drop_locks_of_nothing(tokens: &mut Vec<TokenWithSpan>) {
+    let says = |word: &str| (0..tokens.len()).any(|at| begins(&tokens[at..], &[word]));
+    let is_alone = says("select") && !["from", "values", "group"].into_iter().any(says);
+    let end = tokens.len().saturating_sub(2);
+    if is_alone && end > 0 && locks_at(&tokens[end..]) == 2 {
+        tokens.truncate(end);
     }
 }
 
@@ -227,6 +247,12 @@ mod tests {
             ("SELECT a FROM t FOR NO KEY UPDATE", "SELECT a FROM t FOR UPDATE"),
             ("SELECT a FROM t FOR KEY SHARE OF t", "SELECT a FROM t FOR SHARE OF t"),
             ("SELECT a FROM t FOR UPDATE LIMIT 1", "SELECT a FROM t LIMIT 1 FOR UPDATE"),
+            ("SELECT 1 FOR UPDATE", "SELECT 1"),
+            ("SELECT 1 FETCH FIRST (1 + 1) ROWS ONLY", "SELECT 1 LIMIT (1 + 1)"),
+            (
+                "SELECT 1 OFFSET 2 ROWS FETCH NEXT (n(3)) ROW ONLY",
+                "SELECT 1 OFFSET 2 ROWS LIMIT (n(3))",
+            ),
             (
                 "UPDATE t SET a = 1 WHERE a = (SELECT a FROM t FOR NO KEY UPDATE OF t, \"u\" \
                  SKIP LOCKED LIMIT (1) OFFSET 2) AND b = (2)",

@@ -106,7 +106,8 @@ pub(crate) fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     tokens.retain(|_| dropped.next() == Some(false));
 }
 
-/// Takes the parentheses out of `FETCH FIRST (n) ROWS`, which the grammar does not know.
+/// Takes the parentheses out of `FETCH FIRST (n) ROWS`, which the grammar does not know; what is
+/// more than a number in them is a LIMIT.
 pub(crate) fn bare_fetch(tokens: &mut Vec<TokenWithSpan>) {
     let is_word = |token: &TokenWithSpan, words: &[&str]| {
         matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
@@ -127,6 +128,40 @@ pub(crate) fn bare_fetch(tokens: &mut Vec<TokenWithSpan>) {
         }
         place += 1;
     }
+    let mut place = 0;
+    while let Some([fetch, first, open]) = tokens.get(place..).and_then(<[_]>::first_chunk) {
+        let begins = is_word(fetch, &["fetch"])
+            && is_word(first, &["first", "next"])
+            && open.token == Token::LParen;
+        if begins
+            && let Some(close) = closing(tokens, place + 2)
+            && let Some([rows, only]) = tokens.get(close + 1..).and_then(<[_]>::first_chunk)
+            && is_word(rows, &["row", "rows"])
+            && is_word(only, &["only"])
+        {
+            tokens.drain(close + 1..close + 3);
+            tokens.remove(place + 1);
+            tokens[place].token = Token::make_keyword("LIMIT");
+        }
+        place += 1;
+    }
+}
+
+/// How far a number of rows goes: many that never end would each be read to the text's end.
+const ROWS_TOKENS_MAX: usize = 256;
+
+/// Where the parenthesis is closed that opens at a place.
+fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
+    let mut depth = 0;
+    let length = tokens[open..].iter().take(ROWS_TOKENS_MAX).position(|it| {
+        depth += match it.token {
+            Token::LParen => 1,
+            Token::RParen => -1,
+            _ => 0,
+        };
+        depth == 0
+    });
+    length.map(|length| open + length)
 }
 
 /// The same tokens with the second word replaced by FUNCTION.

@@ -96,8 +96,6 @@ select * from u;
 -- SELECT 3
 insert into u values (5, 'five');
 -- INSERT 0 1
-alter table u drop column a;
--- ERROR 0A000: dropping a column of the primary key is not supported
 drop index t_b_key;
 -- ERROR 2BP01: cannot drop index t_b_key because constraint t_b_key on table u requires it
 -- HINT: You can drop constraint t_b_key on table u instead.

@@ -235,8 +235,8 @@ set constraints nothing immediate;
 set constraints to_p immediate;
 -- ERROR 42809: constraint "to_p" is not deferrable
 create table g (id int primary key deferrable);
--- ERROR 0A000: a DEFERRABLE primary key or UNIQUE constraint is not supported
--- HINT: Leave DEFERRABLE out: of constraints only foreign keys can wait.
+-- ERROR 0A000: a DEFERRABLE primary key is not supported
+-- HINT: Leave DEFERRABLE out: foreign keys and UNIQUE constraints can wait.
 
 -- # INCLUDE, CONCURRENTLY
 create index concurrently if not exists r_i on r (b) include (a, p);

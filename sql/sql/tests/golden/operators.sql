@@ -225,8 +225,7 @@ create table never (id int primary key, t int references two initially deferred 
 create table later (id int primary key, t int references two not deferrable initially immediate);
 -- CREATE TABLE
 alter table later add unique (t) deferrable;
--- ERROR 0A000: a DEFERRABLE primary key or UNIQUE constraint is not supported
--- HINT: Leave DEFERRABLE out: of constraints only foreign keys can wait.
+-- ALTER TABLE
 set constraints waits_t_fkey deferred;
 -- Command(SetConstraints { names: ["waits_t_fkey"], deferred: true })
 set constraints all immediate;

@@ -80,7 +80,7 @@ fn constants_are_converted_and_what_rows_hold_is_refused() {
             "SELECT extract(hour FROM at) FROM t",
             "SELECT 1 FROM t WHERE at > d",
             "SELECT current_date",
-            "INSERT INTO t VALUES (2, timestamptz '2024-01-01 06:00', NULL)",
+            "INSERT INTO t SELECT 2, at, at::date FROM t",
             "UPDATE t SET d = at::date",
         ] {
             let refusal = client.run(refused).await;
@@ -128,5 +128,72 @@ fn what_is_prepared_follows_the_zone() {
             let expected = Value::Timestamptz(NOON_US + 3_600_000_000 - ahead_us);
             assert_eq!(rows[0][0], expected, "{zone}");
         }
+    });
+}
+
+/// Constants of every form, which a replica reads in UTC.
+#[test]
+fn what_a_statement_writes_is_recorded_in_utc() {
+    for protocol in protocols() {
+        block_on(async {
+            let node = Node::new(protocol);
+            let (mut chicago, mut utc) = (node.session(), node.session());
+            let made =
+                "CREATE TABLE t (a int PRIMARY KEY, at timestamptz, local timestamp, x text)";
+            utc.run(made).await.unwrap();
+            chicago.run("SET TIME ZONE 'America/Chicago'").await.unwrap();
+            for written in [
+                "INSERT INTO t VALUES (1, '2024-01-01 06:00'::timestamp, NULL, NULL)",
+                "INSERT INTO t VALUES (2, timestamp '2024-01-01 06:00', NULL, '06:00')",
+                "INSERT INTO t VALUES (3, timestamptz '2024-01-01 06:00', NULL, '''')",
+                "INSERT INTO t (a, at) SELECT 4, '2024-01-01 06:00'::timestamp",
+                "INSERT INTO t VALUES (5, '2024-01-01 12:00+00', '2024-01-01 12:00Z'::timestamptz, '')",
+                "INSERT INTO t VALUES (6, date '2024-01-01', NULL, NULL)",
+                "UPDATE t SET at = '2024-01-01 06:00'::timestamp
+                 WHERE at = '2024-01-01 00:00'::timestamp AND a = 6",
+            ] {
+                chicago.run(written).await.unwrap_or_else(|error| panic!("{written}: {error}"));
+            }
+            let at_noon = "SELECT count(*) FROM t WHERE at = '2024-01-01 12:00+00'";
+            assert_eq!(utc.number(at_noon).await, 6, "{protocol}");
+            let local = "SELECT count(*) FROM t WHERE local = '2024-01-01 06:00'";
+            assert_eq!(utc.number(local).await, 1, "{protocol}");
+            assert_eq!(text(&mut utc, "SELECT x FROM t WHERE a = 2").await, "06:00");
+            assert_eq!(text(&mut utc, "SELECT x FROM t WHERE a = 3").await, "'");
+            // One literal is a moment in one column, and what clocks show in another.
+            let both = "INSERT INTO t VALUES (7, '2024-01-01 06:00'::timestamp,
+                                              '2024-01-01 06:00'::timestamp, NULL)";
+            assert_eq!(code(chicago.run(both).await), SqlState::FEATURE_NOT_SUPPORTED);
+            node.verify();
+        });
+    }
+}
+
+/// Of defaults, and of arrays.
+#[test]
+fn what_columns_have_by_default_is_the_moment_that_was_said() {
+    block_on(async {
+        let node = Node::new("serial");
+        let (mut chicago, mut utc) = (node.session(), node.session());
+        chicago.run("SET TIME ZONE 'America/Chicago'").await.unwrap();
+        let made = "CREATE TABLE t (a int PRIMARY KEY, at timestamptz DEFAULT '2024-01-01 06:00')";
+        chicago.run(made).await.unwrap();
+        chicago.run("INSERT INTO t (a) VALUES (1)").await.unwrap();
+        let added = "ALTER TABLE t ADD COLUMN b timestamptz DEFAULT '2024-01-01 06:00'::timestamp";
+        chicago.run(added).await.unwrap();
+        let set = "ALTER TABLE t ALTER COLUMN at SET DEFAULT date '2024-01-01'";
+        chicago.run(set).await.unwrap();
+        chicago.run("INSERT INTO t (a) VALUES (2)").await.unwrap();
+        let noon = "SELECT count(*) FROM t WHERE b = '2024-01-01 12:00+00'";
+        assert_eq!(utc.number(noon).await, 2);
+        let first = "SELECT count(*) FROM t WHERE at = '2024-01-01 12:00+00'";
+        assert_eq!(utc.number(first).await, 1);
+        let second = "SELECT count(*) FROM t WHERE at = '2024-01-01 06:00+00'";
+        assert_eq!(utc.number(second).await, 1);
+        let bulk = "INSERT INTO t (a, at) SELECT * FROM unnest('{3,4}'::int[],
+                    '{2024-01-01 06:00,2024-01-01 06:00}'::timestamp[]::timestamptz[])";
+        chicago.run(bulk).await.unwrap();
+        assert_eq!(utc.number(first).await, 3);
+        node.verify();
     });
 }

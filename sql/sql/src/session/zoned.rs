@@ -1,0 +1,210 @@
+//! Times as the session's clocks show them, in statements that write.
+//!
+//! ```text
+//!   SET TIME ZONE 'America/Chicago'
+//!   INSERT INTO t VALUES ('2026-01-01 00:00')                            what a client sends
+//!   INSERT INTO t VALUES ('2026-01-01 06:00:00+00'::TIMESTAMPTZ)         what the ledger records
+//! ```
+//!
+//! The ledger speaks of moments, and no replica knows a zone. So constants that the session's zone
+//! has a say in are written with what they have come to, in the tree; its text is read again, bound
+//! as every replica will bind it, and has to come to the program that the session has bound. Where
+//! it does not (one literal that is a moment here and a text there), the statement is refused.
+//!
+//! *Departure.* A prepared statement keeps what its constants meant when it was prepared, for
+//! `timestamp` literals that become moments as well.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use sqlparser::ast;
+use types::{DataType, Error, Result, Value, Zone};
+
+use super::Session;
+use super::prepared::Action;
+use super::versioned::Versioned;
+use crate::bind::statement::{Bound, Program, ZonedConstant};
+use crate::schema::catalog::Catalog;
+use crate::settings::session_info::SessionInfo;
+use crate::syntax::merge;
+use crate::syntax::names::{data_type, fold, object_name};
+use crate::syntax::parse::{parse, parse_expression};
+use crate::syntax::parsed::{Body, Parsed};
+
+impl Session {
+    /// A statement that writes, as replicas bind it.
+    ///
+    /// # Errors
+    /// 0A000: it depends on the zone by more than its constants.
+    pub(super) fn bound_in_utc(
+        &self,
+        versioned: &Versioned,
+        (bound, parsed): (Bound<Action>, Parsed),
+        declared: &[Option<DataType>],
+    ) -> Result<(Bound<Action>, Parsed)> {
+        if !bound.zone_dependent || self.info.zone.is_utc() {
+            return Ok((bound, parsed));
+        }
+        let rewritten = rewritten(&parsed, &bound.zoned)?.ok_or_else(|| self.zone_refused())?;
+        let info = SessionInfo { zone: Zone::default(), ..self.info.clone() };
+        let ledger = versioned.below.as_deref().unwrap_or(versioned);
+        let (again, parsed) = self.bind_by(&info, ledger, rewritten, declared)?;
+        let mut again = again?.map(Action::from);
+        if !same(&bound, &again) {
+            return Err(self.zone_refused());
+        }
+        again.zone_dependent = true;
+        Ok((again, parsed))
+    }
+
+    /// What a column has where a row says nothing is a moment in the session's zone.
+    pub(super) fn defaults_in_utc(&self, catalog: &Catalog, parsed: &mut Parsed) -> Result<()> {
+        let zone = &self.info.zone;
+        let Body::Statement(statement) = &mut parsed.body else { return Ok(()) };
+        if zone.is_utc() {
+            return Ok(());
+        }
+        let mut any = false;
+        match &mut **statement {
+            ast::Statement::CreateTable(create) => {
+                for column in &mut create.columns {
+                    any |= default_in_utc(column, zone)?;
+                }
+            }
+            ast::Statement::AlterTable(alter) => {
+                let table = object_name(&alter.name).ok();
+                let table = table.and_then(|name| catalog.find_table(&name));
+                for operation in &mut alter.operations {
+                    any |= match operation {
+                        ast::AlterTableOperation::AddColumn { column_def, .. } => {
+                            default_in_utc(column_def, zone)?
+                        }
+                        ast::AlterTableOperation::AlterColumn {
+                            column_name,
+                            op: ast::AlterColumnOperation::SetDefault { value },
+                        } => {
+                            let name = fold(column_name);
+                            let place = table.and_then(|table| table.schema.column(&name));
+                            let of = table.zip(place).map(|(table, c)| table.column_type(c));
+                            in_utc(value, of, zone)?
+                        }
+                        _ => false,
+                    };
+                }
+            }
+            _ => {}
+        }
+        if any {
+            parsed.text = statement.to_string();
+            parsed.start = None;
+        }
+        Ok(())
+    }
+
+    pub(super) fn zone_refused(&self) -> Error {
+        Error::unsupported(format_args!(
+            "a time without an offset, in a statement that writes, in the time zone {}",
+            self.info.zone.name()
+        ))
+        .with_hint("Give its offset, or hand it over as a parameter.")
+    }
+}
+
+fn default_in_utc(column: &mut ast::ColumnDef, zone: &Zone) -> Result<bool> {
+    let of = data_type(&column.data_type).ok();
+    let mut any = false;
+    for option in &mut column.options {
+        if let ast::ColumnOption::Default(value) = &mut option.option {
+            any |= in_utc(value, of.as_ref(), zone)?;
+        }
+    }
+    Ok(any)
+}
+
+/// Whether a literal is written otherwise now.
+fn in_utc(value: &mut ast::Expr, of: Option<&DataType>, zone: &Zone) -> Result<bool> {
+    let (Some(of), Some(said)) = (of, given(value)) else { return Ok(false) };
+    let says_itself = match &said {
+        Value::Text(text) => Value::says_offset(text),
+        Value::Date(_) | Value::Timestamp(_) => false,
+        _ => true,
+    };
+    if *of != DataType::Timestamptz || says_itself {
+        return Ok(false);
+    }
+    // What is no moment is told where it is bound.
+    let Ok(moment) = zone.cast(&said, of, false) else { return Ok(false) };
+    let text = moment.to_text(of);
+    *value = parse_expression(&format!("'{text}'::{of}"))?;
+    Ok(true)
+}
+
+/// Whether they do the same, whatever they are called.
+fn same(one: &Bound<Action>, other: &Bound<Action>) -> bool {
+    let program = |bound: &Bound<Action>| match &bound.statement {
+        Action::Program(Program::Procedure(procedure)) => {
+            Some(format!("{:?} {:?}", procedure.body, procedure.parameters))
+        }
+        _ => None,
+    };
+    one.parameters == other.parameters
+        && one.output == other.output
+        && program(one).is_some_and(|one| Some(one) == program(other))
+}
+
+/// The statement, with constants as they were converted; `None`: it has another form.
+fn rewritten(parsed: &Parsed, zoned: &[ZonedConstant]) -> Result<Option<Parsed>> {
+    let Body::Statement(statement) = &parsed.body else { return Ok(None) };
+    let known = zoned.iter().map(|constant| (format!("{:?}", constant.given), constant));
+    let known: BTreeMap<String, &ZonedConstant> = known.collect();
+    let mut statement = statement.clone();
+    let flow = ast::visit_expressions_mut(&mut *statement, |expr| {
+        let constant = given(expr).and_then(|value| known.get(&format!("{value:?}")));
+        if let Some(ZonedConstant { to, value, .. }) = constant {
+            let text = value.to_text(to).replace('\'', "''");
+            match parse_expression(&format!("'{text}'::{to}")) {
+                Ok(converted) => *expr = converted,
+                Err(error) => return ControlFlow::Break(error),
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    if let ControlFlow::Break(error) = flow {
+        return Err(error);
+    }
+    let mut again = parse(&merge::shown(&statement.to_string()))?;
+    Ok(again.pop().filter(|_| again.is_empty()).map(|again| Parsed {
+        cover: parsed.cover.clone(),
+        placeholders: parsed.placeholders,
+        ..again
+    }))
+}
+
+/// The value of a literal, with a type or without, or of an array of some.
+fn given(expr: &ast::Expr) -> Option<Value> {
+    let text = |value: &ast::ValueWithSpan| match &value.value {
+        ast::Value::SingleQuotedString(text) => Some(text.clone()),
+        _ => None,
+    };
+    let typed = |text: &str, of: &ast::DataType| {
+        let of = data_type(of).ok()?;
+        let element = match &of {
+            DataType::Array(element) => element,
+            of => of,
+        };
+        element.is_datetime().then(|| Value::read_text(&of, text).ok())?
+    };
+    match expr {
+        ast::Expr::Array(array) => {
+            let elements = array.elem.iter().map(given).collect::<Option<Vec<_>>>()?;
+            Some(Value::from(elements))
+        }
+        ast::Expr::Value(value) => text(value).map(Value::from),
+        ast::Expr::TypedString(string) => typed(&text(&string.value)?, &string.data_type),
+        ast::Expr::Cast { expr, data_type, .. } => match &**expr {
+            ast::Expr::Value(value) => typed(&text(value)?, data_type),
+            _ => None,
+        },
+        _ => None,
+    }
+}
