@@ -13,8 +13,8 @@
 //! text, bytea       bytes with 0x00 as 00 FF, then 00 00; so a prefix is below what it starts
 //! uuid              16 bytes
 //! date, timestamp   as integers: days, or microseconds; time: microseconds
-//! interval          16 bytes big endian, sign bit flipped: microseconds, of months of 30 days of 24
-//!                   hours; equal values (1 mon, 30 days) have equal keys
+//! interval          16 bytes big endian, sign bit flipped: microseconds, of months of 30 days of
+//!                   24 hours; equal values (1 mon, 30 days) have equal keys
 //! timetz            8 bytes: microseconds of the day in UTC; 4 bytes: seconds west of Greenwich;
 //!                   both big endian, sign bit flipped
 //! jsonb             see [`json::order`](crate::json::order)

@@ -7,7 +7,7 @@
 //! is any of them.
 //!
 //! ```text
-//! reading   read.rs      PostgreSQL's input styles: `1 day -2:03`, `@ 1 day ago`, `1-2 3`, `P1DT2H`
+//! reading   read.rs      PostgreSQL's input styles: `1 day -2:03`, `@ 1 day ago`, `P1DT2H`
 //! writing   write.rs     the four of `intervalstyle`
 //! fields    fields.rs    `interval day to second(3)`
 //! ```

@@ -8,7 +8,7 @@ use procedure::{BinaryOp, Expr, Function};
 use sqlparser::ast;
 use types::cast::{CastContext, common_type};
 use types::numeric::Numeric;
-use types::{DataType, Error, Result, SqlState, Value, Zone};
+use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed, fold};
 use super::refused;
@@ -275,10 +275,7 @@ impl Binder<'_> {
             for argument in arguments {
                 let input = self.resolved(argument.clone())?;
                 let input = self.shown(input)?;
-                if Zone::matters(&input.data_type, &T::Text) {
-                    let from = &input.data_type;
-                    self.needs_plain(from, &T::Text, format_args!("{from} as text"))?;
-                }
+                self.needs_plain_text(&input.data_type)?;
                 inputs.push(input.expr);
             }
             return Ok(Some(called(function, inputs, T::Text)));
@@ -286,10 +283,7 @@ impl Binder<'_> {
         if matches!((name, arguments.len()), ("quote_literal" | "quote_nullable", 1)) {
             let function = if name == "quote_literal" { QuoteLiteral } else { QuoteNullable };
             let input = self.resolved(arguments[0].clone())?;
-            if Zone::matters(&input.data_type, &T::Text) {
-                let from = &input.data_type;
-                self.needs_plain(from, &T::Text, format_args!("{from} as text"))?;
-            }
+            self.needs_plain_text(&input.data_type)?;
             let text = self.coerce(input, &T::Text, CastContext::Explicit)?;
             return Ok(Some(called(function, vec![text], T::Text)));
         }
@@ -422,9 +416,7 @@ impl Binder<'_> {
                 if matches!(element, T::Record(_)) {
                     return Err(Error::unsupported("an array of rows as text"));
                 }
-                if Zone::matters(&element, &T::Text) {
-                    self.needs_plain(&element, &T::Text, format_args!("{element} as text"))?;
-                }
+                self.needs_plain_text(&element)?;
                 (Function::ArrayToString, vec![array, T::Text, T::Text], T::Text)
             }
             _ => return Ok(None),
@@ -508,9 +500,8 @@ impl Binder<'_> {
                 }
             }
             E::AtTimeZone { timestamp, time_zone } => {
-                let moment = self.expression(scope, timestamp)?;
-                let zone = self.expression(scope, time_zone)?;
-                arguments.extend([zone, moment]);
+                arguments.push(self.expression(scope, time_zone)?);
+                arguments.push(self.expression(scope, timestamp)?);
                 "timezone"
             }
             other => return Err(Error::unsupported(format_args!("the expression {other}"))),

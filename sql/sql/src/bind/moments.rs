@@ -8,7 +8,7 @@ use sqlparser::ast;
 use types::cast::CastContext;
 use types::interval::Fields;
 use types::moments::{Operator, operator};
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::binder::{Binder, Typed, fold};
 use super::scope::Scope;
@@ -90,6 +90,15 @@ impl Binder<'_> {
         };
         self.zone_dependent = true;
         self.session.zone.moved(us, by).map(|us| Some(Value::Timestamptz(us)))
+    }
+
+    /// # Errors
+    /// 0A000: the session has another text for values of the type than programs have.
+    pub(super) fn needs_plain_text(&mut self, from: &DataType) -> Result<()> {
+        match Zone::matters(from, &DataType::Text) {
+            true => self.needs_plain(from, &DataType::Text, format_args!("{from} as text")),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn datetime_function(
