@@ -90,6 +90,8 @@ class Reader(canonical.Reader):
             return f"{'varchar' if code == 17 else 'char'}({self.varint()})"
         if code in LATER_TYPES:
             return LATER_TYPES[code]
+        if code == 25:
+            return f"enum {self.varint()}"
         return self.type() + "[]" if code == 19 else TYPES[code]
 
     def body(self):

@@ -280,6 +280,7 @@ pub fn long_columns(columns: &[ColumnSchema]) -> Box<[ColumnId]> {
                 | DataType::Bytea
                 | DataType::Json
                 | DataType::Jsonb
+                | DataType::Array(_)
         )
     };
     let all = (0..).zip(columns).filter(|(_, column)| !column.dropped);
@@ -296,7 +297,7 @@ fn of_call(
     use Function::*;
     let short = Some(Bound::fixed(SHOWN));
     if function.is_brief() {
-        return (!matches!(result, DataType::Numeric(_))).then_some(short);
+        return (!matches!(result, DataType::Numeric(_) | DataType::Array(_))).then_some(short);
     }
     let made = match function {
         // A letter may be longer in the other case.

@@ -12,6 +12,7 @@ mod arguments;
 mod arrays;
 mod datetime;
 mod digests;
+mod enums;
 pub(crate) mod function;
 pub(crate) mod json;
 mod moments;
@@ -93,7 +94,10 @@ pub(crate) fn call(
         }
         ArrayLength | ArrayUpper | ArrayLower | Cardinality | ArrayAppend | ArrayPrepend
         | ArrayCat | ArrayPosition | ArrayPositions | ArrayRemove | ArrayReplace
-        | ArrayToString | StringToArray => arrays::call(function, arguments, meter),
+        | ArrayToString | StringToArray | ArraySlice | ArrayContains | ArrayOverlaps | ArraySet => {
+            arrays::call(function, arguments, meter)
+        }
+        EnumLabel | EnumRange => enums::call(function, arguments, meter),
         Md5 | Sha224 | Sha256 | Sha384 | Sha512 | Digest | Hmac => {
             digests::call(function, arguments, meter)
         }

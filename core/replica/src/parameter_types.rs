@@ -17,8 +17,8 @@
 //!           19 array          type
 //!           20 json          21 jsonb
 //!           22 interval      23 time          24 timetz
-//!           27 inet
-//!           28 cidr
+//!           25 enum           its number, as of PostgreSQL's types: varint
+//!           27 inet          28 cidr
 //! ```
 //!
 //! *Invariant.* The last type is a declared one, so that equal declarations are equal bytes.
@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use types::codec::{decode_u64, encode_u64};
 use types::datatype::NUMERIC_PRECISION_MAX;
-use types::{DataType, Error, Result, SqlState};
+use types::{DataType, EnumType, Error, Result, SqlState};
 
 /// Types of `$1`, `$2`, …; `Unknown` where the client left it to the server, and none at the end.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -62,6 +62,7 @@ const TIME: u8 = 23;
 const TIMETZ: u8 = 24;
 const INET: u8 = 27;
 const CIDR: u8 = 28;
+const ENUM: u8 = 25;
 
 const _: () = assert!(PLAIN.len() <= NUMERIC as usize, "a code is a place or a kind");
 
@@ -149,6 +150,10 @@ fn encode_type(data_type: &DataType, out: &mut Vec<u8>) {
             out.push(CHAR);
             encode_u64(u64::from(*length), out);
         }
+        DataType::Enum(of) => {
+            out.push(ENUM);
+            encode_u64(u64::from(of.oid), out);
+        }
         DataType::Array(element) => {
             out.push(ARRAY);
             encode_type(element, out);
@@ -195,6 +200,8 @@ fn decode_scalar(code: u8, input: &mut &[u8]) -> Result<DataType> {
         TIMETZ => DataType::Timetz(None),
         INET => DataType::Inet,
         CIDR => DataType::Cidr,
+        // The language knows its labels.
+        ENUM => DataType::Enum(Arc::new(EnumType::named(length(input)?, ""))),
         plain => {
             let later = || LATER.iter().find(|(code, _)| *code == plain).map(|(_, t)| t);
             let known = PLAIN.get(usize::from(plain)).or_else(later);
@@ -228,6 +235,8 @@ mod tests {
             DataType::Time(None),
             DataType::Timetz(None),
             DataType::Array(Box::new(DataType::Varchar(Some(7)))),
+            DataType::Enum(Arc::new(EnumType::named(16_390, "mood"))),
+            DataType::Array(Box::new(DataType::Enum(Arc::new(EnumType::named(16_390, "mood"))))),
         ];
         for data_type in PLAIN.into_iter().skip(1).chain(LATER.map(|(_, t)| t)).chain(modified) {
             let types = ParameterTypes::new(&[None, Some(data_type.clone()), None]);

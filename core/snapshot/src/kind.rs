@@ -10,6 +10,8 @@
 //!                       or Utf8View, where all digits are asked for
 //! text, varchar, char   Utf8View
 //! json, jsonb           Utf8View
+//! enum                  Int64, the position
+//! array                 BinaryView, as the ledger encodes values (`types::codec`)
 //! bytea, uuid           BinaryView, FixedSizeBinary(16)
 //! date                  Date32                                     days since 1970-01-01
 //! timestamp(tz)         Timestamp(Microsecond, none or "UTC")      since 1970-01-01
@@ -64,7 +66,7 @@ impl Kind {
             DataType::Bool => Kind::Bool,
             DataType::Int2 => Kind::Int16,
             DataType::Int4 => Kind::Int32,
-            DataType::Int8 => Kind::Int64,
+            DataType::Int8 | DataType::Enum(_) => Kind::Int64,
             DataType::Float8 => Kind::Float,
             DataType::Numeric(Some((precision, scale))) if *precision.max(scale) <= DIGITS_MAX => {
                 Kind::Decimal { precision: *precision.max(scale) as u8, scale: *scale as u8 }
@@ -74,20 +76,19 @@ impl Kind {
                 let scale = scale.map_or(FREE_SCALE, |scale| scale as u8);
                 Kind::Decimal { precision: DIGITS_MAX as u8, scale }
             }
-            DataType::Bytea | DataType::Inet | DataType::Cidr => Kind::Bytes,
+            DataType::Bytea | DataType::Array(_) | DataType::Inet | DataType::Cidr => Kind::Bytes,
             DataType::Uuid => Kind::Uuid,
             DataType::Date => Kind::Date,
             DataType::Timestamp => Kind::Timestamp { utc: false },
             DataType::Timestamptz => Kind::Timestamp { utc: true },
             DataType::Time(_) => Kind::Time,
             DataType::Interval(_) | DataType::Timetz(_) => Kind::Words,
-            // No stored column has one of the last five types.
+            // No stored column has one of the last four types.
             DataType::Text
             | DataType::Varchar(_)
             | DataType::Char(_)
             | DataType::Json
             | DataType::Jsonb
-            | DataType::Array(_)
             | DataType::Record(_)
             | DataType::Unknown
             | DataType::Void

@@ -9,9 +9,10 @@
 //! N words          null bitmap, bit c of word c / 64 set = column c is NULL; N = ⌈columns / 64⌉
 //! 1 or 2 words     each column in declaration order
 //!
-//! one word     boolean (0, 1), int2/4/8 (sign-extended), float8 (bits), date, timestamp(tz), time
+//! one word     boolean (0, 1), int2/4/8 (sign-extended), float8 (bits), date, timestamp(tz), time,
+//!              enum
 //! two words    uuid, interval, timetz, text/varchar/char/bytea/json/jsonb, numeric (a view; see
-//!              `numeric::put_bytes`)
+//!              `numeric::put_bytes`), array (a view; see `codec`)
 //! ```
 //!
 //! Records start on a cache line where their size allows it; a NULL column's words are zero, so
@@ -46,6 +47,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
+use types::codec::{decode_value, encode_value};
 use types::key::encode_int_key;
 use types::{ColumnId, DataType, Interval, Jsonb, Key, TableSchema, Value, ZonedTime, numeric};
 
@@ -77,13 +79,15 @@ enum Kind {
     Interval,
     Time,
     Timetz,
+    Array,
 }
 
 impl Kind {
     fn of(data_type: &DataType) -> Kind {
         match data_type {
             DataType::Bool => Kind::Bool,
-            DataType::Int2 | DataType::Int4 | DataType::Int8 => Kind::Int,
+            DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Enum(_) => Kind::Int,
+            DataType::Array(_) => Kind::Array,
             DataType::Numeric(_) => Kind::Numeric,
             DataType::Float8 => Kind::Float,
             DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json => {
@@ -99,17 +103,15 @@ impl Kind {
             DataType::Time(_) => Kind::Time,
             DataType::Timetz(_) => Kind::Timetz,
             // The binder admits no column of these types.
-            DataType::Array(_)
-            | DataType::Record(_)
-            | DataType::Unknown
-            | DataType::Void
-            | DataType::System(_) => Kind::Text,
+            DataType::Record(_) | DataType::Unknown | DataType::Void | DataType::System(_) => {
+                Kind::Text
+            }
         }
     }
 
     fn words(self) -> usize {
         match self {
-            Kind::Numeric | Kind::Text | Kind::Bytes | Kind::Uuid | Kind::Jsonb => 2,
+            Kind::Numeric | Kind::Text | Kind::Bytes | Kind::Uuid | Kind::Jsonb | Kind::Array => 2,
             Kind::Interval | Kind::Timetz => 2,
             _ => 1,
         }
@@ -137,7 +139,10 @@ impl Column {
     /// Whether its words are a view.
     #[inline]
     pub(crate) fn is_string(&self) -> bool {
-        matches!(self.kind, Kind::Text | Kind::Bytes | Kind::Numeric | Kind::Jsonb)
+        matches!(
+            self.kind,
+            Kind::Text | Kind::Bytes | Kind::Numeric | Kind::Jsonb | Kind::Array
+        )
     }
 
     /// Its words where they are the view of a long string.
@@ -218,9 +223,10 @@ impl Column {
             Value::Text(text) => heap.store(text.as_bytes()),
             Value::Bytes(bytes) => heap.store(bytes),
             Value::Jsonb(json) => heap.store(json.as_str().as_bytes()),
-            // No stored column has an array type.
             Value::Array(_) => {
-                return Cell { null: true, words: [0; 2] };
+                let mut bytes = Vec::new();
+                encode_value(value, &mut bytes);
+                heap.store(&bytes)
             }
         };
         debug_assert!(self.accepts(value), "{value:?} in a {:?} column", self.kind);
@@ -244,6 +250,7 @@ impl Column {
                 | (Kind::Interval, Value::Interval(_))
                 | (Kind::Time, Value::Time(_))
                 | (Kind::Timetz, Value::Timetz(_))
+                | (Kind::Array, Value::Array(_))
         )
     }
 
@@ -295,6 +302,10 @@ impl Column {
             Kind::Text => Value::Text(heap.text(cell.words)),
             Kind::Jsonb => Value::Jsonb(Jsonb::stored(heap.text(cell.words))),
             Kind::Bytes => heap.with_bytes(cell.words, |bytes| Value::Bytes(Arc::from(bytes))),
+            // What was encoded here is decoded.
+            Kind::Array => heap.with_bytes(cell.words, |mut bytes| {
+                decode_value(&mut bytes).unwrap_or_default()
+            }),
         }
     }
 }

@@ -17,6 +17,7 @@
 //!            counts 10000^weight
 //! json       its text
 //! jsonb      1: 1, its text
+//! enum       the label's UTF-8 bytes; rows are hashed with its position, as an int8
 //! array      dimensions:4 has_nulls:4 element_oid:4, then where not empty length:4 lower:4,
 //!            then length × (size:4, or -1 for NULL; bytes)
 //! record     fields:4, then each type:4 (size:4, or -1 for NULL; bytes)
@@ -38,7 +39,7 @@ use crate::network;
 use crate::numeric::{self, Numeric};
 use crate::record;
 use crate::system::SystemType;
-use crate::text::{check_text, missing_blanks};
+use crate::text::{check_text, missing_blanks, write_label};
 use crate::value::{VALUE_WEIGHT, Value, canonical_nan};
 
 const NUMERIC_POSITIVE: u16 = 0x0000;
@@ -97,6 +98,7 @@ impl Value {
             (Value::Interval(interval), DataType::Interval(_)) => {
                 out.put_slice(&interval.to_bytes());
             }
+            (Value::Int(i), DataType::Enum(of)) => write_label(of, *i, out),
             (Value::Array(elements), DataType::Array(element)) => {
                 write_array(elements, element, 1, out)?;
             }
@@ -162,6 +164,7 @@ impl Value {
             }
             DataType::Array(element) => Value::from(read_array(element, bytes)?),
             DataType::Record(_) => return Err(record::not_read()),
+            DataType::Enum(of) => Value::Int(of.read(read_str(bytes)?)?),
             DataType::Void => Value::Null,
             DataType::System(system) => read_system(*system, bytes, data_type)?,
         };

@@ -94,6 +94,8 @@ pub fn cast(value: &Value, target: &DataType, explicit: bool) -> Result<Value> {
             Value::Array(_) => Ok(value.clone()),
             _ => Err(not_read()),
         },
+        // A position is of this type: no number is cast to one.
+        DataType::Enum(_) if matches!(value, Value::Int(_)) => Ok(value.clone()),
         DataType::System(system) if !matches!(value, Value::Text(_)) => {
             cast(value, &system.storage(), explicit)
         }
@@ -135,6 +137,7 @@ pub fn assign_to(value: Value, data_type: &DataType) -> Result<Value> {
         | (Value::Time(_), DataType::Time(None))
         | (Value::Timetz(_), DataType::Timetz(None)) => true,
         (Value::Interval(_), DataType::Interval(fields)) => *fields == Fields::ALL,
+        | (Value::Int(_), DataType::Enum(_)) => true,
         _ => false,
     };
     if fits { Ok(value) } else { cast(&value, data_type, false) }

@@ -8,9 +8,11 @@
 //! Departures: no `real`, no `json`; no scale of a `numeric` is negative;
 //! `char` always has a length.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::enums::EnumType;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{Fields, PRECISION_MAX};
 use crate::record::Field;
@@ -56,8 +58,10 @@ pub enum DataType {
     Inet,
     /// The address of a network.
     Cidr,
-    /// One-dimensional; in parameters and variables only, not in stored columns.
+    /// One-dimensional.
     Array(Box<DataType>),
+    /// Of `CREATE TYPE … AS ENUM`; values are the positions of labels ([`enums`](crate::enums)).
+    Enum(Arc<EnumType>),
     /// A row, of these fields; in expressions and answers, not in stored columns.
     Record(Arc<[Field]>),
     /// The type of a bare NULL or of a parameter that has no type yet.
@@ -78,7 +82,7 @@ impl DataType {
     }
 
     /// The spelling without modifiers, as PostgreSQL's input errors name types.
-    pub fn base_name(&self) -> &'static str {
+    pub fn base_name(&self) -> &str {
         match self {
             DataType::Bool => "boolean",
             DataType::Int2 => "smallint",
@@ -103,6 +107,7 @@ impl DataType {
             DataType::Cidr => "cidr",
             DataType::Array(_) => "array",
             DataType::Record(_) => "record",
+            DataType::Enum(of) => &of.name,
             DataType::Unknown => "unknown",
             DataType::Void => "void",
             DataType::System(system) => system.name(),
@@ -136,6 +141,7 @@ impl DataType {
             DataType::Uuid => 2950,
             DataType::Jsonb => 3802,
             DataType::Array(element) => element.array_oid(),
+            DataType::Enum(of) => of.oid,
             DataType::System(system) => system.oid(),
         }
     }
@@ -165,6 +171,7 @@ impl DataType {
             DataType::Record(_) => 2287,
             DataType::Uuid => 2951,
             DataType::Jsonb => 3807,
+            DataType::Enum(of) => of.array_oid(),
             DataType::System(system) => system.array_oid(),
             DataType::Array(_) | DataType::Unknown | DataType::Void => 0,
         }
@@ -229,7 +236,7 @@ impl DataType {
         match self {
             DataType::Bool => 1,
             DataType::Int2 => 2,
-            DataType::Int4 | DataType::Date | DataType::Void => 4,
+            DataType::Int4 | DataType::Date | DataType::Void | DataType::Enum(_) => 4,
             DataType::Int8 | DataType::Float8 | DataType::Timestamp | DataType::Timestamptz => 8,
             DataType::Time(_) => 8,
             DataType::Timetz(_) => 12,
@@ -282,8 +289,34 @@ impl DataType {
 
     /// Whether a column can have it.
     pub fn is_storable(&self) -> bool {
-        use DataType::{Array, Record, System, Unknown, Void};
-        !matches!(self, Array(_) | Record(_) | Unknown | Void | System(_))
+        match self {
+            DataType::Array(element) => {
+                !matches!(**element, DataType::Array(_)) && element.is_storable()
+            }
+            DataType::Record(_) | DataType::Unknown | DataType::Void | DataType::System(_) => false,
+            _ => true,
+        }
+    }
+
+    /// The type that rows are hashed in: of an enum, which may call its labels otherwise tomorrow,
+    /// their positions.
+    pub fn canonical(&self) -> Cow<'_, DataType> {
+        match self {
+            DataType::Enum(_) => Cow::Owned(DataType::Int8),
+            DataType::Array(element) if matches!(**element, DataType::Enum(_)) => {
+                Cow::Owned(DataType::Array(Box::new(DataType::Int8)))
+            }
+            other => Cow::Borrowed(other),
+        }
+    }
+
+    /// The type of labels that its values are positions of, or have within.
+    pub fn enum_type(&self) -> Option<&Arc<EnumType>> {
+        match self {
+            DataType::Enum(of) => Some(of),
+            DataType::Array(element) => element.enum_type(),
+            _ => None,
+        }
     }
 
     /// The type whose values a value of this type is one of.

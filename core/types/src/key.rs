@@ -12,6 +12,8 @@
 //! numeric           see below; equal values (1.0, 1.00) have equal keys
 //! text, bytea       bytes with 0x00 as 00 FF, then 00 00; so a prefix is below what it starts
 //! uuid              16 bytes
+//! enum              its position, as an integer
+//! array             each element as in a nullable column, then 00
 //! date, timestamp   as integers: days, or microseconds; time: microseconds
 //! interval          16 bytes big endian, sign bit flipped: microseconds, of months of 30 days of
 //!                   24 hours; equal values (1 mon, 30 days) have equal keys
@@ -94,6 +96,8 @@ impl From<&[u8]> for Key {
 }
 
 const VALUE_PREFIX: u8 = 0x01;
+/// Below the prefixes of elements: what an array begins with is below it.
+const ARRAY_END: u8 = 0x00;
 const NULL_PREFIX: u8 = 0x02;
 const ESCAPE: u8 = 0x00;
 /// Behind [`ESCAPE`]: the string holds a zero byte, and goes on.
@@ -144,22 +148,33 @@ pub fn primary_key(schema: &TableSchema, row: &[Value]) -> Result<Key> {
 }
 
 /// Appends the encoding of one column to a key.
+///
+/// # Errors
+/// XX000: the value is none of the type.
 pub fn encode_column(
     data_type: &DataType,
     nullable: bool,
     value: &Value,
     out: &mut Key,
 ) -> Result<()> {
-    let out = &mut out.0;
     if nullable {
         if value.is_null() {
-            out.push(NULL_PREFIX);
+            out.0.push(NULL_PREFIX);
             return Ok(());
         }
-        out.push(VALUE_PREFIX);
+        out.0.push(VALUE_PREFIX);
     }
+    if let (Value::Array(elements), DataType::Array(element)) = (value, data_type) {
+        elements.iter().try_for_each(|value| encode_column(element, true, value, out))?;
+        out.0.push(ARRAY_END);
+        return Ok(());
+    }
+    let out = &mut out.0;
     match (value, data_type) {
-        (Value::Int(i), DataType::Int2 | DataType::Int4 | DataType::Int8) => {
+        (
+            Value::Int(i),
+            DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Enum(_),
+        ) => {
             out.extend_from_slice(&encode_int_key(*i));
         }
         (Value::Text(text), DataType::Text | DataType::Varchar(_) | DataType::Char(_)) => {
@@ -223,7 +238,9 @@ pub fn decode_column(data_type: &DataType, nullable: bool, rest: &mut &[u8]) -> 
         }
     }
     Ok(match data_type {
-        DataType::Int2 | DataType::Int4 | DataType::Int8 => Value::Int(take_int(rest)?),
+        DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Enum(_) => {
+            Value::Int(take_int(rest)?)
+        }
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
             let bytes = take_text(rest)?;
             Value::from(std::str::from_utf8(&bytes).map_err(|_| corrupt())?)
@@ -245,8 +262,15 @@ pub fn decode_column(data_type: &DataType, nullable: bool, rest: &mut &[u8]) -> 
         DataType::Numeric(modifier) => {
             Value::Numeric(cast::with_precision(take_numeric(rest)?, *modifier)?)
         }
+        DataType::Array(element) => {
+            let mut elements = Vec::new();
+            while *rest.first().ok_or_else(corrupt)? != ARRAY_END {
+                elements.push(decode_column(element, true, rest)?);
+            }
+            *rest = &rest[1..];
+            Value::from(elements)
+        }
         DataType::Json
-        | DataType::Array(_)
         | DataType::Record(_)
         | DataType::Unknown
         | DataType::Void

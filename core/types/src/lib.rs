@@ -24,6 +24,7 @@ pub mod compare;
 pub mod datatype;
 pub mod datetime;
 mod digits;
+pub mod enums;
 pub mod error;
 pub mod interval;
 pub mod json;
@@ -45,6 +46,7 @@ pub mod zone;
 
 pub use clock::ZonedTime;
 pub use datatype::DataType;
+pub use enums::EnumType;
 pub use error::{Error, Result, SqlState, Stop};
 pub use interval::Interval;
 pub use json::Jsonb;

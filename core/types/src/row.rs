@@ -7,6 +7,9 @@
 //! [ 0xFFFFFFFF ]                                      for NULL
 //! ```
 //!
+//! A value of an enum is its position ([`enums`](crate::enums)) in the form of an int8, also within
+//! an array: labels may be renamed, rows stay what they are.
+//!
 //! It is what PostgreSQL can compute itself, as `int4send(length) || int8send(x)` and so on, so
 //! that a ledger over PostgreSQL can prove the same rows. One row has exactly one encoding. The
 //! name stands in the ledger's parameters; a change of the layout is a new name.
@@ -45,7 +48,7 @@ pub fn encode_field(column: &ColumnSchema, value: &Value, out: &mut Vec<u8>) -> 
     }
     let length_at = out.len();
     out.extend_from_slice(&[0; 4]);
-    value.write_binary(&column.data_type, out)?;
+    value.write_binary(&column.data_type.canonical(), out)?;
     let length = u32::try_from(out.len() - length_at - 4)
         .ok()
         .filter(|length| *length != NULL_LENGTH)
@@ -66,7 +69,7 @@ pub fn decode_row(columns: &[ColumnSchema], bytes: &[u8]) -> Result<Vec<Value>> 
             Value::Null
         } else {
             match take_field(&mut rest)? {
-                Some(field) => Value::read_binary(&column.data_type, field)?,
+                Some(field) => Value::read_binary(&column.data_type.canonical(), field)?,
                 None => Value::Null,
             }
         });

@@ -20,6 +20,7 @@ use crate::clock;
 use crate::datatype::DataType;
 use crate::datetime;
 use crate::digits::write_int;
+use crate::enums::EnumType;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{self, Style};
 use crate::json::{self, Jsonb};
@@ -37,7 +38,10 @@ impl Value {
             Value::Null => {}
             Value::Bool(true) => out.put_u8(b't'),
             Value::Bool(false) => out.put_u8(b'f'),
-            Value::Int(i) => write_int(*i, out),
+            Value::Int(i) => match data_type {
+                DataType::Enum(of) => write_label(of, *i, out),
+                _ => write_int(*i, out),
+            },
             Value::Float(x) => write_float(*x, out),
             Value::Numeric(d) => numeric::write(d, out),
             Value::Text(text) => {
@@ -158,6 +162,7 @@ impl Value {
             }
             DataType::Array(element) => read_array(element, text).map(Value::from),
             DataType::Record(_) => Err(record::not_read()),
+            DataType::Enum(of) => of.read(text).map(Value::Int),
             DataType::Void => Ok(Value::Null),
             DataType::System(system) => read_system(*system, text),
         }
@@ -174,6 +179,14 @@ fn read_system(system: SystemType, text: &str) -> Result<Value> {
         }
         system if system.is_object() && text.parse::<u32>().is_err() => Ok(Value::text(text)),
         system => Value::read_text(&system.storage(), text),
+    }
+}
+
+/// What is no label, which no column holds, is shown as the number it is.
+pub(crate) fn write_label(of: &EnumType, position: i64, out: &mut impl BufMut) {
+    match of.label(position) {
+        Some(label) => out.put_slice(label.as_bytes()),
+        None => write_int(position, out),
     }
 }
 

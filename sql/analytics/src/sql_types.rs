@@ -21,8 +21,8 @@ const SQL_TYPE: &str = "sql_type";
 pub(crate) const EPOCH_DAYS: i32 = 10_957;
 pub(crate) const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
 
-/// What stands for values that no operator here reads as PostgreSQL does: arrays of system tables,
-/// some of which count from 0, and numbers that show themselves as names.
+/// What stands for values that no operator here reads as PostgreSQL does: arrays, some of which
+/// count from 0 in system tables, positions of enums' labels, and numbers that show themselves as names.
 pub(crate) const OPAQUE: ArrowType = ArrowType::Interval(IntervalUnit::YearMonth);
 
 /// The Arrow type of a SQL type's values, system tables' own types included.
@@ -30,7 +30,7 @@ pub(crate) fn stored_as(data_type: &DataType) -> ArrowType {
     match data_type {
         DataType::System(system) if system.is_object() => OPAQUE,
         DataType::System(system) => stored_as(&system.storage()),
-        DataType::Array(_) => OPAQUE,
+        DataType::Array(_) | DataType::Enum(_) => OPAQUE,
         other => arrow_type(other),
     }
 }

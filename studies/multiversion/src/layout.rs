@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
+use types::codec::{decode_value, encode_value};
 use types::{ColumnId, DataType, Interval, Jsonb, TableSchema, Value, ZonedTime, numeric};
 
 use crate::pool::{Classes, Full, Piece};
@@ -39,13 +40,15 @@ enum Kind {
     Interval,
     Time,
     Timetz,
+    Array,
 }
 
 impl Kind {
     fn of(data_type: &DataType) -> Kind {
         match data_type {
             DataType::Bool => Kind::Bool,
-            DataType::Int2 | DataType::Int4 | DataType::Int8 => Kind::Int,
+            DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Enum(_) => Kind::Int,
+            DataType::Array(_) => Kind::Array,
             DataType::Numeric(_) => Kind::Numeric,
             DataType::Float8 => Kind::Float,
             DataType::Bytea | DataType::Inet | DataType::Cidr => Kind::Bytes,
@@ -63,7 +66,7 @@ impl Kind {
 
     fn words(self) -> usize {
         match self {
-            Kind::Numeric | Kind::Text | Kind::Bytes | Kind::Uuid | Kind::Jsonb => 2,
+            Kind::Numeric | Kind::Text | Kind::Bytes | Kind::Uuid | Kind::Jsonb | Kind::Array => 2,
             Kind::Interval | Kind::Timetz => 2,
             _ => 1,
         }
@@ -248,8 +251,12 @@ impl Layout {
             column
         };
         let columns: Box<[Column]> = schema.column_types().enumerate().map(place).collect();
-        let is_long =
-            |c: &&Column| matches!(c.kind, Kind::Text | Kind::Bytes | Kind::Numeric | Kind::Jsonb);
+        let is_long = |c: &&Column| {
+            matches!(
+                c.kind,
+                Kind::Text | Kind::Bytes | Kind::Numeric | Kind::Jsonb | Kind::Array
+            )
+        };
         let long = columns.iter().enumerate().filter(|(_, c)| is_long(c));
         let long = long.map(|(id, column)| (id as ColumnId, column.offset)).collect();
         let blanks_max = schema.column_types().map(|of| match of {
@@ -296,7 +303,12 @@ impl Layout {
             [both as u64, (both >> 64) as u64]
         };
         let words = match value {
-            Value::Null | Value::Array(_) => return Ok(Cell { null: true, words: [0; 2] }),
+            Value::Null => return Ok(Cell { null: true, words: [0; 2] }),
+            Value::Array(_) => {
+                let mut bytes = Vec::new();
+                encode_value(value, &mut bytes);
+                self.strings.store(&bytes, worker)?
+            }
             Value::Bool(b) => [u64::from(*b), 0],
             Value::Int(i) | Value::Timestamp(i) | Value::Timestamptz(i) | Value::Time(i) => {
                 [*i as u64, 0]
@@ -344,6 +356,10 @@ impl Layout {
                 let text = std::str::from_utf8(bytes).unwrap_or_default();
                 Value::Jsonb(Jsonb::stored(text.into()))
             }),
+            // What was encoded here is decoded.
+            Kind::Array => self.strings.with_bytes(words, |mut bytes| {
+                decode_value(&mut bytes).unwrap_or_default()
+            }),
         }
     }
 
@@ -386,7 +402,7 @@ impl Layout {
 
     pub fn release_cell(&self, column: ColumnId, cell: Cell) {
         let kind = self.columns[usize::from(column)].kind;
-        if !cell.null && matches!(kind, Kind::Text | Kind::Bytes | Kind::Jsonb) {
+        if !cell.null && matches!(kind, Kind::Text | Kind::Bytes | Kind::Jsonb | Kind::Array) {
             self.strings.release(cell.words);
         }
     }

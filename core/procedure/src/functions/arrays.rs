@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use types::arithmetic::{check_made_bytes, joined};
-use types::compare::compare;
-use types::{Result, Value};
+use types::compare::{compare, equal};
+use types::value::VALUE_WEIGHT;
+use types::{Error, Result, SqlState, Value};
 
 use super::arguments::nth;
 use super::function::Function;
@@ -73,8 +74,68 @@ pub(super) fn call(
                 Value::from(parts(text, second.as_text(), null, meter)?)
             }
         },
+        Function::ArrayContains => Value::Bool(contains(first, second, meter)?),
+        Function::ArrayOverlaps => Value::Bool(overlaps(first, second, meter)?),
+        Function::ArraySlice => slice(first, &arguments[1..])?,
+        Function::ArraySet => set(first, second, nth(arguments, 2))?,
         _ => Value::Null,
     })
+}
+
+/// NULL equals nothing here, so an array that has one is in none.
+fn contains(whole: &Value, part: &Value, meter: &Meter) -> Result<bool> {
+    let (whole, part) = (whole.as_array().unwrap_or(&[]), part.as_array().unwrap_or(&[]));
+    meter.spend_bytes(whole.len().saturating_mul(part.len()))?;
+    let is_in = |element: &Value| whole.iter().any(|other| equal(other, element) == Some(true));
+    Ok(part.iter().all(is_in))
+}
+
+fn overlaps(one: &Value, other: &Value, meter: &Meter) -> Result<bool> {
+    let (one, other) = (one.as_array().unwrap_or(&[]), other.as_array().unwrap_or(&[]));
+    meter.spend_bytes(one.len().saturating_mul(other.len()))?;
+    Ok(one.iter().any(|a| other.iter().any(|b| equal(a, b) == Some(true))))
+}
+
+/// `a[lower:upper]`; what was left out is the array's own bound. The bounds are followed by whether
+/// each was given: one that was and is NULL makes all NULL.
+fn slice(array: &Value, bounds: &[Cow<'_, Value>]) -> Result<Value> {
+    let (Some(elements), [lower, upper, has_lower, has_upper]) = (array.as_array(), bounds) else {
+        return Ok(Value::Null);
+    };
+    let bound = |value: &Value, is_given: &Value, own: i64| match is_given.as_bool() {
+        Some(true) => value.as_int(),
+        _ => Some(own),
+    };
+    let length = elements.len() as i64;
+    let (Some(lower), Some(upper)) =
+        (bound(lower, has_lower, 1), bound(upper, has_upper, length))
+    else {
+        return Ok(Value::Null);
+    };
+    let (from, to) = (lower.max(1), upper.min(length));
+    Ok(match from <= to {
+        true => Value::from(elements[from as usize - 1..to as usize].to_vec()),
+        false => Value::array([]),
+    })
+}
+
+/// Places between the end and a new one are NULL.
+fn set(array: &Value, place: &Value, value: &Value) -> Result<Value> {
+    let mut elements = array.as_array().unwrap_or(&[]).to_vec();
+    let Some(place) = place.as_int() else {
+        let what = "array subscript in assignment must not be null";
+        return Err(Error::new(SqlState(*b"22004"), what));
+    };
+    if place < 1 || (elements.is_empty() && place > 1) {
+        return Err(Error::unsupported("an array whose first element is not its number 1"));
+    }
+    let at = usize::try_from(place - 1).unwrap_or(usize::MAX);
+    check_made_bytes(at.saturating_add(1).saturating_mul(VALUE_WEIGHT))?;
+    if at >= elements.len() {
+        elements.resize(at + 1, Value::Null);
+    }
+    elements[at] = value.clone();
+    Ok(Value::from(elements))
 }
 
 /// Elements of an array, and of those inside it.

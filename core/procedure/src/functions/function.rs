@@ -118,6 +118,19 @@ pub enum Function {
     Json(JsonFunction),
     /// The text of a row, of those of its fields.
     RowText,
+    /// From one place to another; each is NULL where it was left out, and says so behind it.
+    ArraySlice,
+    /// Whether each element of the second is one of the first.
+    ArrayContains,
+    /// Whether an element of one is one of the other.
+    ArrayOverlaps,
+    /// An array whose element at a place is another value.
+    ArraySet,
+    // Enums; the type's labels come last (see `enums`).
+    /// The label of a position, or those of an array.
+    EnumLabel,
+    /// The positions from one to another.
+    EnumRange,
     // Row messages: `(1, x, null)`.
     FailingRow,
     // Random values; each ends with a seed, a lane and a position (see `draws`).
@@ -206,6 +219,8 @@ impl Function {
                 | ArrayUpper
                 | ArrayLower
                 | Cardinality
+                | EnumLabel
+                | EnumRange
                 | Random
                 | GenRandomUuid
                 | Uuidv7
@@ -239,6 +254,9 @@ impl Function {
                 | ArrayReplace
                 | ArrayToString
                 | StringToArray
+                | ArraySlice
+                | ArraySet
+                | EnumRange
                 | QuoteNullable
                 | Nextval
                 | Currval

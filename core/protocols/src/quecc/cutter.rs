@@ -29,7 +29,9 @@ fn has_bytes(data_type: &DataType) -> bool {
             false
         }
         DataType::Uuid | DataType::Date | DataType::Timestamp | DataType::Timestamptz => false,
-        DataType::Interval(_) | DataType::Time(_) | DataType::Timetz(_) => false,
+        DataType::Interval(_) | DataType::Time(_) | DataType::Timetz(_) | DataType::Enum(_) => {
+            false
+        }
         DataType::Array(element) => has_bytes(element),
         _ => true,
     }

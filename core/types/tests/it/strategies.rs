@@ -1,10 +1,12 @@
 //! Values of every type, with the awkward ones made likely.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use types::datetime::{DATE_MAX, DATE_MIN, DAY_US};
 use types::json::write::push_string;
 use types::numeric::Numeric;
-use types::{ColumnSchema, DataType, Interval, Jsonb, Value, ZonedTime};
+use types::{ColumnSchema, DataType, EnumType, Interval, Jsonb, Value, ZonedTime};
 
 pub fn ints() -> impl Strategy<Value = i64> {
     prop_oneof![any::<i64>(), -1000..1000i64, Just(i64::MIN), Just(i64::MAX),]
@@ -119,6 +121,8 @@ pub fn jsons() -> impl Strategy<Value = Jsonb> {
 
 /// Every type that a column can have and a key too.
 pub fn column_types() -> Vec<DataType> {
+    let labels = ["sad", "o,k", "", "happy"].map(str::to_owned);
+    let mood = EnumType::new(16_400, "mood", &labels).expect("labels");
     vec![
         DataType::Bool,
         DataType::Int2,
@@ -140,6 +144,10 @@ pub fn column_types() -> Vec<DataType> {
         DataType::INTERVAL,
         DataType::Time(None),
         DataType::Timetz(None),
+        DataType::Enum(Arc::new(mood)),
+        DataType::Array(Box::new(DataType::Int4)),
+        DataType::Array(Box::new(DataType::Text)),
+        DataType::Array(Box::new(DataType::Numeric(None))),
     ]
 }
 
@@ -177,6 +185,10 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
         DataType::Array(element) => {
             prop::collection::vec(nullable(&element), 0..5).prop_map(Value::from).boxed()
         }
+        DataType::Enum(of) => {
+            let positions = of.labels().iter().map(|label| Value::Int(label.position)).collect();
+            prop::sample::select::<Vec<Value>>(positions).boxed()
+        }
         DataType::Record(_) | DataType::Unknown | DataType::Void | DataType::System(_) => {
             Just(Value::Null).boxed()
         }
@@ -195,7 +207,10 @@ pub fn any_column_type() -> impl Strategy<Value = DataType> {
 pub fn any_type() -> impl Strategy<Value = DataType> {
     prop_oneof![
         4 => any_column_type(),
-        1 => any_column_type().prop_map(|element| DataType::Array(Box::new(element))),
+        1 => any_column_type().prop_map(|element| match element {
+            array @ DataType::Array(_) => array,
+            element => DataType::Array(Box::new(element)),
+        }),
     ]
 }
 

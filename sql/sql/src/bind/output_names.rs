@@ -75,6 +75,9 @@ fn innermost(expr: &ast::Expr) -> &ast::Expr {
 
 /// The internal name of a type, which a bare cast gives its column.
 fn type_label(data_type: &ast::DataType) -> String {
+    if let ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) = data_type {
+        return type_label(element);
+    }
     let label = match crate::syntax::names::data_type(data_type) {
         Ok(DataType::Int2) => "int2",
         Ok(DataType::Int4) => "int4",
@@ -88,7 +91,11 @@ fn type_label(data_type: &ast::DataType) -> String {
         Ok(DataType::Time(_)) => "time",
         Ok(DataType::Timetz(_)) => "timetz",
         Ok(DataType::Timestamptz) => "timestamptz",
-        Ok(other) => other.base_name(),
+        Ok(other) => return other.base_name().to_owned(),
+        Err(_) if let ast::DataType::Custom(name, _) = data_type => {
+            let last = name.0.last().and_then(|part| part.as_ident());
+            return last.map(fold).unwrap_or_default();
+        }
         // What only system catalogs have is called as it is written.
         Err(_) => {
             let text = data_type.to_string().to_ascii_lowercase().replace('"', "");
