@@ -261,6 +261,10 @@ impl pgfront::Session for Session {
         self.inner.catch_up().await
     }
 
+    fn type_of_oid(&self, oid: u32) -> Option<DataType> {
+        self.inner.type_of_oid(oid)
+    }
+
     fn parse(&mut self, text: &str) -> Result<Vec<Source>, Error> {
         self.inner.read(text)
     }

@@ -5,7 +5,7 @@ use sql::catalog::{ForeignKey, KeyPart, ReferenceAction};
 use sql::names;
 use sql::syntax::routine::{ParameterMode, Returns, RoutineKind};
 use sql::{Routine, Table};
-use types::{ColumnId, DataType, IndexId, TableId, Value};
+use types::{ColumnId, DataType, EnumType, IndexId, TableId, Value};
 
 use crate::oid;
 use crate::query::KEYWORDS;
@@ -51,6 +51,12 @@ pub fn format_type(world: &World, oid: u32, modifier: i32) -> String {
         }
         return format!("{}{}", data_type.base_name(), modifiers(&data_type, modifier));
     }
+    if let Some(data_type) = world.catalog.type_of_oid(oid)
+        && let Some(of) = data_type.enum_type()
+    {
+        let array = if oid == of.oid { "" } else { "[]" };
+        return format!("{}{array}", spelled_type(world, of));
+    }
     let arrays = &*crate::tables::ELEMENTS;
     match arrays.get(&oid) {
         Some(element) => format!("{}[]", format_type(world, *element, modifier)),
@@ -58,6 +64,15 @@ pub fn format_type(world: &World, oid: u32, modifier: i32) -> String {
             Some(name) => quoted(name),
             None => "???".to_owned(),
         },
+    }
+}
+
+/// A user's type, with its schema where its name alone means another or none.
+fn spelled_type(world: &World, of: &EnumType) -> String {
+    let (schema, name) = names::split(&of.name);
+    match world.find_type(None, name).is_some_and(|found| found == *of) {
+        true => quoted(name),
+        false => format!("{}.{}", quoted(schema), quoted(name)),
     }
 }
 
@@ -90,8 +105,8 @@ pub fn default_text(world: &World, expr: &Expr, data_type: &DataType) -> String 
         return format!("nextval('{name}'::regclass)");
     }
     match expr {
-        Expr::Const(Value::Null) => format!("NULL::{data_type}"),
-        Expr::Const(value) => literal(value, data_type),
+        Expr::Const(Value::Null) => format!("NULL::{}", type_name(world, data_type)),
+        Expr::Const(value) => literal(world, value, data_type),
         Expr::Now => "now()".to_owned(),
         Expr::Cast { input, to, .. } => {
             format!("({})::{to}", default_text(world, input, to))
@@ -114,22 +129,39 @@ pub fn next_value(expr: &Expr) -> Option<TableId> {
     u32::try_from(*id).ok().map(TableId)
 }
 
+/// A type's name where it stands behind a value.
+fn type_name(world: &World, data_type: &DataType) -> String {
+    match (data_type, data_type.enum_type()) {
+        (DataType::Array(_), Some(of)) => format!("{}[]", spelled_type(world, of)),
+        (_, Some(of)) => spelled_type(world, of),
+        (DataType::Array(_), None) => data_type.without_modifier().name(),
+        _ => data_type.base_name().to_owned(),
+    }
+}
+
 /// PostgreSQL shows the type of what is no plain number.
-fn literal(value: &Value, data_type: &DataType) -> String {
+fn literal(world: &World, value: &Value, data_type: &DataType) -> String {
     let text = value.to_text(&data_type.without_modifier());
     match value {
         Value::Bool(truth) => truth.to_string(),
+        _ if data_type.enum_type().is_some() => {
+            format!("'{}'::{}", text.replace('\'', "''"), type_name(world, data_type))
+        }
         Value::Int(_) | Value::Numeric(_) | Value::Float(_)
             if text.starts_with(|first: char| first.is_ascii_digit()) =>
         {
             text
         }
         Value::Int(_) | Value::Numeric(_) | Value::Float(_) => {
-            format!("'{text}'::{}", data_type.base_name())
+            format!("'{text}'::{}", type_name(world, data_type))
         }
         _ => {
             let (text, name) = match data_type {
                 DataType::Char(_) => (text.trim_end_matches(' '), "bpchar"),
+                DataType::Array(_) => {
+                    let name = data_type.without_modifier().name();
+                    return format!("'{}'::{name}", text.replace('\'', "''"));
+                }
                 other => (&*text, other.base_name()),
             };
             format!("'{}'::{name}", text.replace('\'', "''"))

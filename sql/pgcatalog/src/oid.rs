@@ -6,11 +6,11 @@
 //! ```text
 //!  31  30    28 27               11 10          0
 //! ┌───┬────────┬───────────────────┬─────────────┐
-//! │ 0 │ kind   │ table             │ ordinal     │  index, column default, row type
+//! │ 0 │ kind   │ table             │ ordinal     │  index, column default, row type, enum label
 //! ├───┼────────┼───────────────────┴─────────────┤
 //! │ 0 │ kind   │ hash of (table, name)           │  constraint, routine, view, schema: by name
 //! ├───┼────────┼─────────────────────────────────┤
-//! │ 0 │ 0      │ 16384 + table                   │  table, in the range of PostgreSQL's users
+//! │ 0 │ 0      │ 16384 + table                   │  table, enum type, in the range of PostgreSQL's users
 //! └───┴────────┴─────────────────────────────────┘
 //! ```
 //!
@@ -43,6 +43,7 @@ const DEFAULT: u32 = 2 << 28;
 const ROW_TYPE: u32 = 3 << 28;
 const CONSTRAINT: u32 = 4 << 28;
 const ROUTINE: u32 = 5 << 28;
+const LABEL: u32 = 6 << 28;
 const VIEW: u32 = 7 << 28;
 const HASH: u32 = (1 << 28) - 1;
 const ORDINAL_BITS: u32 = 11;
@@ -167,6 +168,11 @@ pub fn index(table: TableId, id: IndexId) -> u32 {
 
 pub fn default(table: TableId, column: u16) -> u32 {
     part(DEFAULT, table, column)
+}
+
+/// Of a label of an enum type, by when it was added.
+pub fn label(of: TableId, number: u16) -> u32 {
+    part(LABEL, of, number)
 }
 
 pub fn row_type(table: TableId) -> u32 {

@@ -124,6 +124,7 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
        CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END AS column_default,
        CASE WHEN a.attnotnull THEN 'NO' ELSE 'YES' END AS is_nullable,
        CASE WHEN t.typelem <> 0 AND t.typlen = -1 THEN 'ARRAY'
+            WHEN t.typtype = 'e' THEN 'USER-DEFINED'
             ELSE format_type(a.atttypid, NULL) END AS data_type,
        CASE WHEN t.typname IN ('varchar', 'bpchar') AND a.atttypmod > 0
             THEN a.atttypmod - 4 END AS character_maximum_length,
@@ -153,7 +154,7 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
        CASE WHEN a.attcollation = 950 THEN current_database() END AS collation_catalog,
        CASE WHEN a.attcollation = 950 THEN 'pg_catalog' END AS collation_schema,
        CASE WHEN a.attcollation = 950 THEN 'C' END AS collation_name,
-       current_database() AS udt_catalog, 'pg_catalog' AS udt_schema, t.typname AS udt_name,
+       current_database() AS udt_catalog, tn.nspname AS udt_schema, t.typname AS udt_name,
        a.attnum AS dtd_identifier, 'NO' AS is_self_referencing,
        CASE WHEN a.attidentity IN ('a', 'd') THEN 'YES' ELSE 'NO' END AS is_identity,
        CASE a.attidentity WHEN 'a' THEN 'ALWAYS' WHEN 'd' THEN 'BY DEFAULT'
@@ -169,6 +170,7 @@ FROM pg_attribute a
 JOIN pg_class c ON c.oid = a.attrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_type t ON t.oid = a.atttypid
+JOIN pg_namespace tn ON tn.oid = t.typnamespace
 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 LEFT JOIN pg_depend o ON o.refobjid = a.attrelid AND o.refobjsubid = a.attnum AND o.deptype = 'i'
 LEFT JOIN pg_sequence s ON s.seqrelid = o.objid

@@ -12,7 +12,7 @@ use sql::session::commons::activity::Shown;
 use sql::session::commons::databases::ShownDatabase;
 use sql::settings::CursorSeen;
 use sql::syntax::path::SearchPath;
-use types::{TableId, Value};
+use types::{EnumType, TableId, Value};
 
 use crate::memory::Memory;
 use crate::oid::{self, Numbers, ViewNumbers};
@@ -267,6 +267,16 @@ impl World {
             None => system("pg_catalog").or_else(|| self.schemas().find_map(user)),
             Some(schema) => system(schema).or_else(|| user(schema)),
         }
+    }
+
+    /// A user's type by name.
+    pub fn find_type(&self, schema: Option<&str>, name: &str) -> Option<EnumType> {
+        let find = |schema: &str| self.catalog.find_enum(&names::key(schema, name));
+        let found = match schema {
+            Some(schema) => find(schema),
+            None => self.schemas().find_map(find),
+        };
+        found.map(|(_, of)| EnumType::clone(of))
     }
 
     /// Schemas in which names are looked for, behind `pg_catalog`.

@@ -105,6 +105,11 @@ pub trait Session: Send + 'static {
     /// same text may create what a later one uses. Empty text has no statements.
     fn parse(&mut self, sql: &str) -> Result<Vec<Self::Parsed>, Error>;
 
+    /// The type that a client names by a number of the schema's own.
+    fn type_of_oid(&self, _: u32) -> Option<DataType> {
+        None
+    }
+
     /// Looks up names, types the parameters (`None` where the client left that to the server) and
     /// the result.
     fn prepare(

@@ -390,7 +390,10 @@ where
         let parameter_types = message
             .parameter_types
             .iter()
-            .map(|&oid| declared_type(oid))
+            .map(|&oid| match self.session.type_of_oid(oid) {
+                Some(known) => Ok(Some(known)),
+                None => declared_type(oid),
+            })
             .collect::<Result<Vec<_>>>()?;
         let mut statements = self.session.parse(message.sql)?;
         if statements.len() > 1 {

@@ -97,7 +97,7 @@ pub(crate) fn bind_interruptibly(
             (procedure.name, procedure.tag) = (parsed.text.clone(), "DO".into());
             (Statement::Program(Program::Procedure(Arc::new(procedure))), Output::Tag)
         }
-        body => match definition_of(body, &session.path)? {
+        body => match definition_of(body, catalog, &session.path)? {
             Some(ddl) => (Statement::Ddl(ddl), Output::Tag),
             None => (Statement::Command(command_of(body, catalog)?), Output::Tag),
         },
@@ -114,10 +114,12 @@ pub(crate) fn bind_interruptibly(
 }
 
 /// What has a grammar of its own and changes the schema.
-fn definition_of(body: &Body, path: &SearchPath) -> Result<Option<Ddl>> {
+fn definition_of(body: &Body, catalog: &Catalog, path: &SearchPath) -> Result<Option<Ddl>> {
     Ok(Some(match body {
         Body::CreateRoutine { procedure, definition } => Ddl::CreateRoutine {
-            function: Box::new(CreateFunction::from_ast(definition, *procedure, path)?),
+            function: Box::new(CreateFunction::from_ast(definition, *procedure, path, &|named| {
+                catalog.data_type(named)
+            })?),
             or_replace: definition.or_replace,
         },
         Body::DropRoutine { procedure, definition } => Ddl::DropRoutines {

@@ -128,7 +128,7 @@ impl System for Binding<'_> {
     }
 
     fn data_type(&self, name: &ast::DataType) -> Result<DataType> {
-        cast::type_named(name)
+        cast::type_named(&self.world.catalog, name)
     }
 
     fn is_own(&self, name: &str, arguments: &[DataType]) -> bool {

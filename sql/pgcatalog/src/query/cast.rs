@@ -1,5 +1,6 @@
 //! Conversions, with those that need the catalog: between numbers of objects and their names.
 
+use sql::Catalog;
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
@@ -193,6 +194,13 @@ impl Names<'_> {
         match system {
             SystemType::Regclass => self.world.relation_oid(schema.map(String::as_str), name),
             SystemType::Regtype => {
+                let (bare, is_array) = match name.strip_suffix("[]") {
+                    Some(bare) => (bare, true),
+                    None => (name, false),
+                };
+                if let Some(of) = self.world.find_type(schema.map(String::as_str), bare) {
+                    return Some(if is_array { of.array_oid() } else { of.oid });
+                }
                 let internal = by_name(&names.types, name);
                 internal.or_else(|| DataType::from_sql_name(text).ok().map(|t| t.oid()))
             }
@@ -210,7 +218,7 @@ impl Names<'_> {
 }
 
 /// The type that a text names.
-pub fn type_named(data_type: &ast::DataType) -> Result<DataType> {
+pub fn type_named(catalog: &Catalog, data_type: &ast::DataType) -> Result<DataType> {
     let text = data_type.to_string().to_ascii_lowercase().replace('"', "");
     let (name, dimensions) = match text.trim_end_matches("[]") {
         name if name.len() < text.len() => (name, 1),
@@ -229,7 +237,10 @@ pub fn type_named(data_type: &ast::DataType) -> Result<DataType> {
     };
     let scalar = match scalar {
         Some(scalar) => scalar,
-        None => DataType::from_sql_name(name)?,
+        None => match DataType::from_sql_name(name) {
+            Ok(known) => known,
+            Err(_) => return catalog.data_type(data_type),
+        },
     };
     Ok(match dimensions {
         0 => scalar,

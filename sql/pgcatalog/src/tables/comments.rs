@@ -15,7 +15,7 @@ fn class(catalog: &str) -> u32 {
 
 pub fn comments(world: &World) -> Comments {
     let [relations, routines, constraints] = ["pg_class", "pg_proc", "pg_constraint"].map(class);
-    let [schemas, databases] = ["pg_namespace", "pg_database"].map(class);
+    let [schemas, databases, types] = ["pg_namespace", "pg_database", "pg_type"].map(class);
     let numbers = &world.numbers;
     let numbered = world.catalog.comments().map(|(object, text)| {
         let at = match object {
@@ -33,6 +33,7 @@ pub fn comments(world: &World) -> Comments {
             }
             Commented::Routine(name) => (routines, numbers.routine(name), 0),
             Commented::Schema(name) => (schemas, numbers.namespace(name), 0),
+            Commented::Type(id) => (types, number::table(*id), 0),
             Commented::Database => (databases, number::DATABASE, 0),
         };
         (at, text.to_owned())

@@ -52,6 +52,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_default_acl", cluster::pg_default_acl),
     ("pg_depend", sequences::pg_depend),
     ("pg_description", comments::pg_description),
+    ("pg_enum", types::pg_enum),
     ("pg_index", relations::pg_index),
     ("pg_locks", cluster::pg_locks),
     ("pg_namespace", cluster::pg_namespace),

@@ -430,6 +430,7 @@ fn operator_class(data_type: &DataType) -> u32 {
         DataType::Inet | DataType::Cidr => 10024,
         DataType::Uuid => 10065,
         DataType::Jsonb => 10088,
+        DataType::Array(_) => 10000,
         DataType::Date => 3122,
         DataType::Timestamp => 3128,
         DataType::Timestamptz => 3127,

@@ -1,15 +1,19 @@
 //! Types: the built-in ones are constants; each table has a row type and that one's array.
 
+use sql::Commented;
 use sql::names::{bare, split};
-use types::Value;
+use types::enums::LABEL_STEP;
+use types::{EnumType, TableId, Value};
 
-use super::facts::{Facts, Rows, oid};
+use super::facts::{Facts, Rows, oid, owner};
 use crate::oid as number;
 use crate::world::{Names, World};
 
 /// Input, output, receive and send functions: drivers know arrays by them.
 const RECORD_FUNCTIONS: [u32; 4] = [2290, 2291, 2402, 2403];
 const ARRAY_FUNCTIONS: [u32; 4] = [750, 751, 2400, 2401];
+const ENUM_FUNCTIONS: [u32; 4] = [3504, 3505, 3532, 3533];
+const ARRAY_SUBSCRIPT: u32 = 6179;
 
 fn functions(numbers: &[u32; 4]) -> impl Iterator<Item = (&'static str, Value)> {
     let columns = ["typinput", "typoutput", "typreceive", "typsend"];
@@ -22,10 +26,64 @@ pub fn pg_type(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         let relation = number::table(table.id());
         row_type(facts.world, table.key(), relation, [row, array], rows);
     }
+    for (id, of) in facts.world.catalog.enums() {
+        enum_type(facts.world, id, of, rows);
+    }
     for view in facts.world.views() {
         let of = view.numbers;
         let types = [of.row_type, of.array_of_row_type];
         row_type(facts.world, &view.name, of.relation, types, rows);
+    }
+}
+
+/// An enum type, and that of arrays of it.
+fn enum_type(world: &World, id: TableId, of: &EnumType, rows: &mut Rows<'_>) {
+    let (schema, name) = split(&of.name);
+    let shared = |this: u32, name: &str, kind: &str, category: &str| {
+        vec![
+            ("oid", oid(this)),
+            ("typname", Value::text(name)),
+            ("typnamespace", oid(world.numbers.namespace(schema))),
+            ("typowner", owner(world, &Commented::Type(id))),
+            ("typtype", Value::text(kind)),
+            ("typcategory", Value::text(category)),
+            ("typisdefined", Value::Bool(true)),
+            ("typdelim", Value::text(",")),
+            ("typalign", Value::text("i")),
+            ("typtypmod", Value::Int(-1)),
+        ]
+    };
+    let mut columns = shared(of.oid, name, "e", "E");
+    columns.extend([
+        ("typlen", Value::Int(4)),
+        ("typbyval", Value::Bool(true)),
+        ("typstorage", Value::text("p")),
+        ("typarray", oid(of.array_oid())),
+    ]);
+    columns.extend(functions(&ENUM_FUNCTIONS));
+    rows.row(&columns);
+    let mut columns = shared(of.array_oid(), &format!("_{name}"), "b", "A");
+    columns.extend([
+        ("typlen", Value::Int(-1)),
+        ("typstorage", Value::text("x")),
+        ("typelem", oid(of.oid)),
+        ("typsubscript", oid(ARRAY_SUBSCRIPT)),
+    ]);
+    columns.extend(functions(&ARRAY_FUNCTIONS));
+    rows.row(&columns);
+}
+
+/// Labels with their places: what PostgreSQL's numbers are, too.
+pub fn pg_enum(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for (id, of) in facts.world.catalog.enums() {
+        for label in of.labels() {
+            rows.row(&[
+                ("oid", oid(number::label(id, label.number))),
+                ("enumtypid", oid(of.oid)),
+                ("enumsortorder", Value::Float(label.position as f64 / LABEL_STEP as f64)),
+                ("enumlabel", Value::text(&label.label)),
+            ]);
+        }
     }
 }
 
@@ -65,6 +123,11 @@ pub fn names(world: &World, names: &mut Names) {
         let name = table.name();
         names.types.insert(number::row_type(table.id()), name.to_owned());
         names.types.insert(number::array_of_row_type(table.id()), format!("_{name}"));
+    }
+    for (_, of) in world.catalog.enums() {
+        let name = bare(&of.name);
+        names.types.insert(of.oid, name.to_owned());
+        names.types.insert(of.array_oid(), format!("_{name}"));
     }
     for view in world.catalog.views() {
         if let Some(numbers) = world.numbers.view(&view.name) {

@@ -1,14 +1,19 @@
 //! Arrays in expressions: their constructor, their elements.
 
-use procedure::Expr;
+use std::sync::Arc;
+
+use procedure::{Expr, Function};
 use sqlparser::ast;
-use types::cast::CastContext;
-use types::{DataType, Error, Result, SqlState};
+use types::arithmetic::no_operator;
+use types::cast::{CastContext, common_type};
+use types::enums::EnumLabel;
+use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed, fold};
 use super::records::named_alone;
 use super::scope::Scope;
 use super::system::as_array;
+use crate::schema::user_types::labels_of;
 use crate::syntax::names::fold as fold_name;
 
 impl Binder<'_> {
@@ -74,13 +79,22 @@ impl Binder<'_> {
         if let Some(Typed { expr, data_type: DataType::Jsonb }) = typed {
             return self.json_subscript(scope, expr, chain);
         }
-        let [ast::AccessExpr::Subscript(ast::Subscript::Index { index })] = chain else {
+        let [ast::AccessExpr::Subscript(subscript)] = chain else {
             return Err(Error::unsupported("this kind of subscript")
                 .with_hint("Arrays have one dimension: write a[i]."));
         };
         let array = match typed {
             Some(array) => array,
             None => self.expression(scope, root)?,
+        };
+        let index = match subscript {
+            ast::Subscript::Index { index } => index,
+            ast::Subscript::Slice { lower_bound, upper_bound, stride: None } => {
+                return self.slice(scope, array, [lower_bound.as_ref(), upper_bound.as_ref()]);
+            }
+            ast::Subscript::Slice { .. } => {
+                return Err(Error::unsupported("this kind of subscript"));
+            }
         };
         if self.system.is_some() && as_array(&array.data_type) != array.data_type {
             let index = self.expression(scope, index)?;
@@ -91,17 +105,131 @@ impl Binder<'_> {
             return Err(Error::unsupported("this kind of subscript"));
         }
         let DataType::Array(element) = array.data_type else {
-            return Err(Error::new(
-                SqlState::DATATYPE_MISMATCH,
-                format!(
-                    "cannot subscript type {} because it does not support subscripting",
-                    array.data_type
-                ),
-            ));
+            return Err(no_subscripts(&array.data_type));
         };
         let index = self.expression(scope, index)?;
         let index = self.coerce(index, &DataType::Int4, CastContext::Assignment)?;
         let expr = Expr::Element { array: Box::new(array.expr), index: Box::new(index) };
         Ok(Typed::new(fold(expr), *element))
     }
+
+    /// `a[lower:upper]`, each of which may be left out.
+    fn slice(
+        &mut self,
+        scope: &Scope,
+        array: Typed,
+        bounds: [Option<&ast::Expr>; 2],
+    ) -> Result<Typed> {
+        let array = Typed { data_type: as_array(&array.data_type), ..array };
+        if !matches!(array.data_type, DataType::Array(_)) {
+            return Err(no_subscripts(&array.data_type));
+        }
+        let mut arguments = vec![array.expr];
+        for bound in bounds {
+            arguments.push(match bound {
+                None => Expr::Const(Value::Null),
+                Some(bound) => {
+                    let bound = self.expression(scope, bound)?;
+                    self.coerce(bound, &DataType::Int4, CastContext::Assignment)?
+                }
+            });
+        }
+        let given = bounds.map(|bound| Expr::Const(Value::Bool(bound.is_some())));
+        arguments.extend(given);
+        let (function, result) = (Function::ArraySlice, array.data_type);
+        let arguments = arguments.into();
+        let expr = Expr::Call { function, arguments, result: result.clone() };
+        Ok(Typed::new(fold(expr), result))
+    }
+
+    /// `@>`, `<@`, `&&`.
+    pub(super) fn array_operator(
+        &mut self,
+        op: &ast::BinaryOperator,
+        left: Typed,
+        right: Typed,
+    ) -> Result<Typed> {
+        let (l, r) = (as_array(&left.data_type), as_array(&right.data_type));
+        let Some(common @ DataType::Array(_)) = common_type(&l, &r) else {
+            return Err(no_operator(&l, op, &r));
+        };
+        let common = common.without_modifier();
+        let left = self.coerce(Typed { data_type: l, ..left }, &common, CastContext::Implicit)?;
+        let right = self.coerce(Typed { data_type: r, ..right }, &common, CastContext::Implicit)?;
+        let (function, arguments) = match op {
+            ast::BinaryOperator::AtArrow => (Function::ArrayContains, [left, right]),
+            ast::BinaryOperator::ArrowAt => (Function::ArrayContains, [right, left]),
+            _ => (Function::ArrayOverlaps, [left, right]),
+        };
+        let result = DataType::Bool;
+        let expr = Expr::Call { function, arguments: arguments.into(), result: result.clone() };
+        Ok(Typed::new(fold(expr), result))
+    }
+
+    /// An array whose element at a place is another one: what `SET a[i] = x` is written as.
+    pub(super) fn with_element(&mut self, arguments: &[Typed]) -> Result<Option<Typed>> {
+        let [array, index, value] = arguments else { return Ok(None) };
+        let DataType::Array(element) = &array.data_type else {
+            return Err(no_subscripts(&array.data_type));
+        };
+        let index = self.coerce(index.clone(), &DataType::Int4, CastContext::Assignment)?;
+        let value = self.coerce(value.clone(), element, CastContext::Assignment)?;
+        let result = array.data_type.clone();
+        let arguments = [array.expr.clone(), index, value].into();
+        let expr = Expr::Call { function: Function::ArraySet, arguments, result: result.clone() };
+        Ok(Some(Typed::new(expr, result)))
+    }
+
+    /// Functions that say which labels an enum has.
+    pub(super) fn enum_function(
+        &mut self,
+        name: &str,
+        arguments: &[Typed],
+    ) -> Result<Option<Typed>> {
+        if !matches!(name, "enum_first" | "enum_last" | "enum_range") {
+            return Ok(None);
+        }
+        let mut types = arguments.iter().map(|argument| &argument.data_type);
+        let Some(DataType::Enum(of)) = types.find(|t| matches!(t, DataType::Enum(_))) else {
+            return Ok(None);
+        };
+        let of = Arc::clone(of);
+        let one = DataType::Enum(Arc::clone(&of));
+        let all = DataType::Array(Box::new(one.clone()));
+        let label = |label: Option<&EnumLabel>| match label {
+            Some(label) => Ok(Expr::Const(Value::Int(label.position))),
+            None => {
+                let what = format!("enum {} contains no values", of.name);
+                Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what))
+            }
+        };
+        Ok(Some(match (name, arguments) {
+            ("enum_first", [_]) => Typed::new(label(of.labels().first())?, one),
+            ("enum_last", [_]) => Typed::new(label(of.labels().last())?, one),
+            ("enum_range", [_] | [_, _]) => {
+                let mut inputs = vec![Expr::Const(Value::Null); 2];
+                if let [from, to] = arguments {
+                    for (input, bound) in inputs.iter_mut().zip([from, to]) {
+                        *input = self.coerce(bound.clone(), &one, CastContext::Implicit)?;
+                    }
+                }
+                inputs.push(Expr::Const(labels_of(&of)));
+                let (function, arguments) = (Function::EnumRange, inputs.into());
+                Typed::new(Expr::Call { function, arguments, result: all.clone() }, all)
+            }
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// Whether an operator between them is one of arrays.
+pub(super) fn are_arrays(left: &Typed, right: &Typed) -> bool {
+    let is_array = |side: &Typed| matches!(as_array(&side.data_type), DataType::Array(_));
+    let may_be = |side: &Typed| is_array(side) || side.data_type == DataType::Unknown;
+    (is_array(left) || is_array(right)) && may_be(left) && may_be(right)
+}
+
+fn no_subscripts(data_type: &DataType) -> Error {
+    let what = format!("cannot subscript type {data_type} because it does not support subscripting");
+    Error::new(SqlState::DATATYPE_MISMATCH, what)
 }

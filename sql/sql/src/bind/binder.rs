@@ -10,12 +10,13 @@ use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
 use types::cast::{CastContext, cast, cast_context, common_type};
 use types::interval::Style;
-use types::{DataType, Error, Result, SqlState, Value, Zone};
+use types::{DataType, EnumType, Error, Result, SqlState, Value, Zone};
 
 use super::scope::Variable;
 use super::system::{System, is_of_system};
 use crate::bind::statement::ZonedConstant;
 use crate::schema::catalog::{Catalog, Table, ViewUses};
+use crate::schema::user_types::labels_of;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::object_name;
 use crate::syntax::place::Source;
@@ -429,6 +430,9 @@ impl<'a> Binder<'a> {
             true => network_text(expr),
             false => expr,
         };
+        // A position is no number to convert: it is shown first.
+        let shown = as_labels(expr, from, to);
+        let (expr, from) = (shown.expr, &shown.data_type);
         match expr {
             expr if !Zone::matters(from, to) => Ok(converted(expr, from, to, explicit)),
             Expr::Const(value) => self.convert_constant(&value, to, explicit),
@@ -570,15 +574,38 @@ impl<'a> Binder<'a> {
     }
 }
 
+/// What is or has positions of an enum's labels as those labels, unless it stays what it is.
+fn as_labels(expr: Expr, from: &DataType, to: &DataType) -> Typed {
+    let Some(of) = from.enum_type().filter(|_| from != to && *to != DataType::Unknown) else {
+        return Typed::new(expr, from.clone());
+    };
+    labels(expr, from, of)
+}
+
+/// Positions of an enum's labels as those labels.
+pub(super) fn labels(expr: Expr, from: &DataType, of: &EnumType) -> Typed {
+    let result = match from {
+        DataType::Array(_) => DataType::Array(Box::new(DataType::Text)),
+        _ => DataType::Text,
+    };
+    let arguments = [expr, Expr::Const(labels_of(of))].into();
+    let function = Function::EnumLabel;
+    let shown = Expr::Call { function, arguments, result: result.clone() };
+    Typed::new(fold(shown), result)
+}
+
 /// An address as a cast to text shows it.
 pub(super) fn network_text(address: Expr) -> Expr {
     let (function, arguments) = (Function::NetworkText, [address].into());
     Expr::Call { function, arguments, result: DataType::Text }
 }
 
-/// A value as clients are shown it: an address without the length of its network, if that is the
+/// A value as clients are shown it: of an enum its label, an address without the length of its network, if that is the
 /// whole address and the type is a host's.
 pub(super) fn as_shown(value: Expr, data_type: &DataType) -> Expr {
+    if let Some(of) = data_type.enum_type() {
+        return labels(value, data_type, of).expr;
+    }
     if !data_type.is_network() {
         return value;
     }

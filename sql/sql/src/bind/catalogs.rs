@@ -10,7 +10,7 @@ use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, Value};
 
-use super::binder::{Binder, Typed, as_shown, fold};
+use super::binder::{Binder, Typed, as_shown, fold, labels};
 use super::from::From;
 use super::scope::ScopeColumn;
 use super::system::{
@@ -186,10 +186,10 @@ impl Binder<'_> {
         crate::syntax::names::function_name(name)
     }
 
-    pub(super) fn type_named(&self, name: &ast::DataType) -> Result<DataType> {
+    pub(crate) fn type_named(&self, name: &ast::DataType) -> Result<DataType> {
         match self.system {
             Some(system) => system.data_type(name),
-            None => crate::syntax::names::data_type(name),
+            None => self.catalog.data_type(name),
         }
     }
 
@@ -211,6 +211,9 @@ impl Binder<'_> {
 
     /// What functions of all types take as a text, as a text.
     pub(super) fn shown(&mut self, typed: Typed) -> Result<Typed> {
+        if let Some(of) = typed.data_type.enum_type().cloned() {
+            return Ok(labels(typed.expr, &typed.data_type, &of));
+        }
         if typed.data_type.is_network() {
             return Ok(Typed::new(as_shown(typed.expr, &typed.data_type), DataType::Text));
         }

@@ -8,6 +8,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use super::aggregates::aggregate_function;
 use super::applied::is_not_true;
+use super::arrays::are_arrays;
 use super::binder::{Binder, Typed, fold};
 use super::moments::by_name;
 use super::operator_names::{comparison_by, regex_operator, spelled_out};
@@ -342,6 +343,9 @@ impl Binder<'_> {
             B::PGNotLikeMatch => self.like(l, r, (false, true, Some('\\'))),
             B::PGILikeMatch => self.like(l, r, (true, false, Some('\\'))),
             B::PGNotILikeMatch => self.like(l, r, (true, true, Some('\\'))),
+            B::AtArrow | B::ArrowAt | B::PGOverlap if are_arrays(&l, &r) => {
+                self.array_operator(op, l, r)
+            }
             op => match regex_operator(op) {
                 Some(operator) => self.regex(operator, l, r),
                 None => self.system_operator(&op.to_string(), vec![l, r]),

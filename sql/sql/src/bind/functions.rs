@@ -14,6 +14,7 @@ use super::binder::{Binder, Typed, fold};
 use super::refused;
 use super::scope::Scope;
 use super::system::as_array;
+use crate::syntax::assigned::SET_ELEMENT;
 
 impl Binder<'_> {
     /// A call of a built-in with bound arguments.
@@ -44,6 +45,7 @@ impl Binder<'_> {
             Self::datetime_function,
             Self::array_function,
             Self::json_function,
+            Self::enum_function,
         ];
         for attempt in attempts {
             if let Some(typed) = attempt(self, name, &arguments)? {
@@ -382,6 +384,16 @@ impl Binder<'_> {
 
     fn array_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
         use DataType as T;
+        if name == SET_ELEMENT {
+            return self.with_element(arguments);
+        }
+        if name == "array_to_string"
+            && arguments.first().is_some_and(|array| array.data_type.enum_type().is_some())
+        {
+            let mut shown = arguments.to_vec();
+            shown[0] = self.shown(shown[0].clone())?;
+            return self.array_function(name, &shown);
+        }
         let array_type = |t: &Typed| {
             let array = as_array(&t.data_type);
             matches!(array, T::Array(_)).then_some(array)
@@ -401,6 +413,8 @@ impl Binder<'_> {
             ("array_upper", 2) => (Function::ArrayUpper, vec![array, T::Int4], T::Int4),
             ("array_lower", 2) => (Function::ArrayLower, vec![array, T::Int4], T::Int4),
             ("cardinality", 1) => (Function::Cardinality, vec![array], T::Int4),
+            ("array_ndims", 1) => return Ok(Some(dimensions(arguments[0].expr.clone()))),
+            ("array_dims", 1) => return Ok(Some(shown_dimensions(arguments[0].expr.clone()))),
             ("array_append", 2) => (Function::ArrayAppend, vec![array.clone(), element], array),
             ("array_prepend", 2) => (Function::ArrayPrepend, vec![element, array.clone()], array),
             ("array_cat", 2) => (Function::ArrayCat, vec![array.clone(), array.clone()], array),
@@ -508,6 +522,32 @@ impl Binder<'_> {
         };
         self.call_by_name(name, arguments)
     }
+}
+
+/// NULL of an empty array.
+fn dimensions(array: Expr) -> Typed {
+    let length = length_of(array);
+    let whens = [(Expr::is_null(length, false), Expr::Const(Value::Null))].into();
+    let expr = Expr::Case { whens, otherwise: Box::new(Expr::Const(Value::Int(1))) };
+    Typed::new(expr, DataType::Int4)
+}
+
+/// `[1:3]`; NULL of an empty array.
+fn shown_dimensions(array: Expr) -> Typed {
+    let beside = |left: Expr, right: Expr| Expr::Binary {
+        op: BinaryOp::Concat,
+        left: Box::new(left),
+        right: Box::new(right),
+        result: DataType::Text,
+    };
+    let text = |text: &str| Expr::Const(Value::text(text));
+    let expr = beside(beside(text("[1:"), length_of(array)), text("]"));
+    Typed::new(expr, DataType::Text)
+}
+
+fn length_of(array: Expr) -> Expr {
+    let arguments = [array, Expr::Const(Value::Int(1))].into();
+    Expr::Call { function: Function::ArrayLength, arguments, result: DataType::Int4 }
 }
 
 /// What a date has none of.

@@ -28,6 +28,9 @@ pub(super) fn spelled_out(op: &ast::BinaryOperator) -> Option<ast::BinaryOperato
         "~~*" => B::PGILikeMatch,
         "!~~" => B::PGNotLikeMatch,
         "!~~*" => B::PGNotILikeMatch,
+        "@>" => B::AtArrow,
+        "<@" => B::ArrowAt,
+        "&&" => B::PGOverlap,
         _ => return None,
     })
 }

@@ -64,6 +64,12 @@ impl Binder<'_> {
             let arrays = [left, right].map(|side| Typed::new(side, result.clone()));
             return self.call_by_name("array_cat", arrays.into());
         }
+        let is_enum = |side: &Typed| matches!(side.data_type, DataType::Enum(_));
+        let (left, right) = match (is_enum(&left), is_enum(&right)) {
+            (true, false) => (self.shown(left)?, right),
+            (false, true) => (left, self.shown(right)?),
+            _ => (left, right),
+        };
         // A bare literal beside what is no string itself is text: 'n = ' || 1.
         let beside =
             |other: &Typed| !matches!(other.data_type, DataType::Bytea | DataType::Array(_));

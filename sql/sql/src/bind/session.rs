@@ -15,11 +15,11 @@ use crate::bind::statement::{
 };
 use crate::copy::CopyOptions;
 use crate::plan::explain::Explained;
-use crate::schema::catalog::Commented;
+use crate::schema::catalog::{Catalog, Commented};
 use crate::settings;
 use crate::settings::zones;
 use crate::syntax::explain::ExplainOptions;
-use crate::syntax::names::{data_type, fold, object_name, simple_name};
+use crate::syntax::names::{fold, object_name, simple_name};
 
 /// LOCK TABLE takes one of these, whatever the mode.
 const LOCKS: Privileges = Privileges::SELECT
@@ -62,7 +62,9 @@ impl Binder<'_> {
                 ast::DiscardObject::SEQUENCES => Discarded::Sequences,
                 ast::DiscardObject::TEMP => Discarded::Temporary,
             })),
-            S::Prepare { name, data_types, .. } => prepare(name, data_types, text)?,
+            S::Prepare { name, data_types, .. } => {
+                prepare(self.catalog, name, data_types, text)?
+            }
             S::Execute { name: Some(name), parameters, .. } => self.execute(name, parameters)?,
             S::Deallocate { name, .. } => match fold(name).as_str() {
                 "all" => Statement::Command(Command::Deallocate(None)),
@@ -434,11 +436,16 @@ fn show(variable: &[ast::Ident]) -> (Statement, Output) {
 }
 
 /// The statement's text is what stands after AS, so that it is bound when it is executed.
-fn prepare(name: &ast::Ident, types: &[ast::DataType], text: &str) -> Result<Statement> {
+fn prepare(
+    catalog: &Catalog,
+    name: &ast::Ident,
+    types: &[ast::DataType],
+    text: &str,
+) -> Result<Statement> {
     let types = types.iter().map(|t| match t {
         ast::DataType::Unspecified => Ok(None),
         t => match system_type(t) {
-            None => data_type(t).map(Some),
+            None => catalog.data_type(t).map(Some),
             known => Ok(known),
         },
     });

@@ -343,7 +343,7 @@ impl Transition {
         Ok(())
     }
 
-    fn drop_column(
+    pub(super) fn drop_column(
         &mut self,
         draft: &mut Draft,
         name: &str,

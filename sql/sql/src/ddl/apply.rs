@@ -128,6 +128,7 @@ impl Transition {
             Ddl::DropSchemas { names, if_exists, cascade } => {
                 self.drop_schemas(names, *if_exists, *cascade)?;
             }
+            Ddl::Type(statement) => self.type_statement(statement)?,
             Ddl::Role(statement) => return self.role_statement(statement),
             Ddl::Organisation(statement) => return self.organisation_statement(statement),
             Ddl::ApprovalPolicy(statement) => return self.approval_policy(statement),
@@ -159,6 +160,7 @@ impl Transition {
             return Err(relation_exists(&name));
         }
         self.check_namespace(&name)?;
+        self.check_no_type(&name)?;
         let id = TableId(self.catalog.next_table);
         self.catalog.next_table += 1;
         for (column, column_name, counted) in counted_columns(create)? {

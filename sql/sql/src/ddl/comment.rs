@@ -9,6 +9,7 @@ use sqlparser::ast;
 use types::{Error, IndexId, Result, SqlState, TableId};
 
 use super::apply::Transition;
+use super::user_types::no_type;
 use crate::schema::catalog::{Catalog, Commented, Table};
 use crate::syntax::names::{DATABASES, fold, object_name};
 
@@ -125,6 +126,13 @@ impl Catalog {
                     )),
                 }
             }
+            K::Type => {
+                let name = object_name(name)?;
+                match self.find_enum(&name) {
+                    Some((id, _)) => Ok(Commented::Type(id)),
+                    None => Err(no_type(&name)),
+                }
+            }
             K::Schema => match name_alone(name) {
                 Some(name) if self.has_namespace(&name) => Ok(Commented::Schema(name)),
                 _ => Err(Error::new(
@@ -189,6 +197,7 @@ impl Catalog {
             Commented::View(name) => self.view(name).is_some(),
             Commented::Routine(name) => self.routine(name).is_some(),
             Commented::Schema(name) => self.has_namespace(name),
+            Commented::Type(id) => self.enum_by_id(*id).is_some(),
             Commented::Database => true,
         }
     }

@@ -11,14 +11,18 @@ use types::{ColumnId, Error, Result, SqlState, TableId};
 
 use super::apply::Transition;
 use super::databases::{elsewhere, no_database};
+use super::user_types::no_type;
 use crate::bind::Binder;
 use crate::schema::access::{Access, GrantedColumn, denied};
 use crate::schema::catalog::{Catalog, Commented};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::{Ddl, Renamed};
 use crate::syntax::grants::{GrantStatement, GrantTarget, GrantedPrivileges, GranteeSpec, Owned};
-use crate::syntax::names::{DATABASES, bare, no_schema, object_name, schema_of, simple_name};
+use crate::syntax::names::{
+    self, DATABASES, bare, fold, no_schema, object_name, schema_of, simple_name,
+};
 use crate::syntax::roles::RoleSpec;
+use crate::syntax::user_types::TypeStatement;
 
 pub(super) const INVALID_GRANT_OPERATION: SqlState = SqlState(*b"0LP01");
 
@@ -63,6 +67,7 @@ impl Transition {
                 judge.creates_with(&function.name)?;
                 judge.replaces(&Commented::Routine(function.name.clone()))
             }
+            Ddl::Type(statement) => judge.types(statement),
             Ddl::CreateSchema { .. } => judge.has(&Commented::Database, Privileges::CREATE),
             Ddl::CreateMaterialized { create, .. } => judge.creates_in(&create.name),
             Ddl::Refresh { name, .. } => judge.owns_relation(name),
@@ -511,6 +516,13 @@ impl Transition {
                     ),
                 }
             }
+            Owned::Type => {
+                let key = object_name(name)?;
+                match catalog.find_enum(&key) {
+                    Some((id, _)) => Ok(Some(Commented::Type(id))),
+                    None => Err(no_type(&key)),
+                }
+            }
             Owned::Table | Owned::View | Owned::Sequence => {
                 let key = object_name(name)?;
                 match catalog.relation_object(&key) {
@@ -595,6 +607,29 @@ impl Judge<'_> {
         }
     }
 
+    /// What it takes to make or change a type.
+    fn types(&self, statement: &TypeStatement) -> Result<()> {
+        use TypeStatement as S;
+        let known = |name: &ast::ObjectName| -> Result<Option<Commented>> {
+            let found = self.catalog.find_enum(&object_name(name)?);
+            Ok(found.map(|(id, _)| Commented::Type(id)))
+        };
+        match statement {
+            S::CreateEnum { name, .. } => self.creates_in(name),
+            S::Drop { names, .. } => names.iter().try_for_each(|name| match known(name)? {
+                Some(object) => self.drops(&object, schema_of(&object_name(name)?)),
+                None => Ok(()),
+            }),
+            S::SetSchema { name, schema } => {
+                self.creates_with(&names::key(&fold(schema), "type"))?;
+                known(name)?.map_or(Ok(()), |object| self.replaces(&object))
+            }
+            S::AddLabel { name, .. } | S::RenameLabel { name, .. } | S::Rename { name, .. } => {
+                known(name)?.map_or(Ok(()), |object| self.replaces(&object))
+            }
+        }
+    }
+
     fn owns_relation(&self, name: &ast::ObjectName) -> Result<()> {
         match self.catalog.relation_object(&object_name(name)?) {
             Some(object) => self.replaces(&object),
@@ -659,6 +694,7 @@ impl Catalog {
             Commented::Sequence(id) => self.sequence_by_id(*id).map(|s| schema_of(&s.name)),
             Commented::View(name) | Commented::Routine(name) => Some(schema_of(name)),
             Commented::Schema(name) => Some(name.as_str()),
+            Commented::Type(id) => self.enum_by_id(*id).map(|of| schema_of(&of.name)),
             Commented::Database => None,
         };
         found.unwrap_or_default().to_owned()

@@ -27,6 +27,7 @@ mod sequence;
 pub(crate) mod skipped;
 mod table;
 pub(crate) mod truncate;
+mod user_types;
 mod view;
 
 use std::sync::Arc;

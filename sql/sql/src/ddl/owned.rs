@@ -23,7 +23,7 @@ impl Transition {
             self.forget_role(*role)?;
         }
         let (mut tables, mut views, mut sequences) = (Vec::new(), Vec::new(), Vec::new());
-        let mut schemas = Vec::new();
+        let (mut schemas, mut types) = (Vec::new(), Vec::new());
         for object in &owned {
             match object {
                 Commented::Table(id) => tables.extend(before.table_by_id(*id).map(|t| t.key())),
@@ -33,6 +33,7 @@ impl Transition {
                     sequences.extend(sequence.map(|sequence| sequence.name.as_str()));
                 }
                 Commented::Schema(name) => schemas.push(name.clone()),
+                Commented::Type(id) => types.extend(before.enum_by_id(*id).map(|of| &of.name)),
                 Commented::Routine(name) => _ = self.catalog.routines.remove(name),
                 _ => {}
             }
@@ -40,6 +41,7 @@ impl Transition {
         self.drop_views(&named(&views), true, true)?;
         self.drop_tables(&named(&tables), true, true)?;
         self.drop_sequences(&named(&sequences), true, true)?;
+        self.drop_types(&named(&types), true, true)?;
         self.drop_schemas(&schemas, true, true)?;
         self.link_references();
         match cascade {

@@ -23,7 +23,7 @@ use crate::schema::catalog::Table;
 use crate::schema::sequence::Sequence;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::{AlterSequence, SequenceOptions};
-use crate::syntax::names::{as_sql, data_type, quoted};
+use crate::syntax::names::{as_sql, quoted};
 use crate::syntax::parse::{name_in, parse_expression};
 use types::cast::CastContext;
 
@@ -36,7 +36,7 @@ impl Transition {
         using: Option<&ast::Expr>,
     ) -> Result<()> {
         let (table, place) = (draft.original.clone(), usize::from(column));
-        let to = data_type(said)?;
+        let to = self.catalog.data_type(said)?;
         if !to.is_storable() {
             return Err(Error::unsupported(format_args!("a column of type {to}")));
         }

@@ -101,7 +101,8 @@ impl Transition {
         let free = catalog.sequences().filter(|sequence| sequence.owner.is_none());
         let sequences = inside(&mut free.map(|sequence| sequence.name.as_str()));
         let routines = inside(&mut catalog.routines().map(|(key, _)| key));
-        let mut all = views.iter().chain(&tables).chain(&sequences).chain(&routines);
+        let types = inside(&mut catalog.enums().map(|(_, of)| of.name.as_str()));
+        let mut all = views.iter().chain(&tables).chain(&sequences).chain(&routines).chain(&types);
         if let (Some(first), false) = (all.next(), cascade) {
             let what = format!("cannot drop schema {schema} because other objects depend on it");
             return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
@@ -114,7 +115,7 @@ impl Transition {
         for routine in routines {
             self.catalog.routines.remove(&routine);
         }
-        Ok(())
+        self.drop_types(&named(&types), true, true)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::syntax::names::{bare, beside, fold, object_name, simple_name, split};
 use crate::syntax::organisations::OrganisationStatement;
 use crate::syntax::roles::{RoleSpec, RoleStatement};
 use crate::syntax::routine::RoutineKind;
+use crate::syntax::user_types::TypeStatement;
 
 const DUPLICATE_SCHEMA: SqlState = SqlState(*b"42P06");
 
@@ -73,6 +74,7 @@ impl Skipped<'_> {
                 self.missing("relation", names, |name| catalog.relation_exists(name));
             }
             Ddl::AlterTable(alter) => self.alter_table(alter),
+            Ddl::Type(statement) => self.types(statement),
             Ddl::Role(statement) => self.roles(statement),
             Ddl::Organisation(statement) => {
                 if let OrganisationStatement::Drop { name, if_exists: true } = &**statement
@@ -97,6 +99,22 @@ impl Skipped<'_> {
             }
             Ddl::CreateSchema { name, if_not_exists: true, .. } if catalog.has_namespace(name) => {
                 self.exists(DUPLICATE_SCHEMA, &format!("schema \"{name}\""));
+            }
+            _ => {}
+        }
+    }
+
+    fn types(&mut self, statement: &TypeStatement) {
+        let catalog = self.catalog;
+        match statement {
+            TypeStatement::Drop { names, if_exists: true, .. } => {
+                self.missing("type", names, |name| catalog.find_enum(name).is_some());
+            }
+            TypeStatement::AddLabel { name, label, if_not_exists: true, .. } => {
+                let found = object_name(name).ok().and_then(|name| catalog.find_enum(&name));
+                if found.is_some_and(|(_, of)| of.position(label).is_some()) {
+                    self.exists(SqlState::DUPLICATE_OBJECT, &format!("enum label \"{label}\""));
+                }
             }
             _ => {}
         }

@@ -15,7 +15,7 @@ use super::sequence::{next_value, serial_type};
 use crate::bind::{Binder, Scope};
 use crate::schema::catalog::{Catalog, CheckConstraint, Generated, ReferenceAction, Table};
 use crate::settings::session_info::SessionInfo;
-use crate::syntax::names::{bare, beside, data_type, fold};
+use crate::syntax::names::{bare, beside, fold};
 
 /// Name of the column that is the key of a table without one.
 pub const ROW_ID: &str = "tally_row_id";
@@ -167,12 +167,9 @@ impl Draft {
         }
         let place = usize::from(self.next_place());
         let serial = serial_type(&column.data_type);
-        let data_type = serial.map_or_else(|| data_type(&column.data_type), Ok)?;
+        let data_type = serial.map_or_else(|| catalog.data_type(&column.data_type), Ok)?;
         if !data_type.is_storable() {
-            return Err(Error::unsupported(format_args!("a column of type {data_type}"))
-                .with_hint(
-                    "Arrays are for parameters and variables; store a row for each element.",
-                ));
+            return Err(Error::unsupported(format_args!("a column of type {data_type}")));
         }
         let owned = catalog.owned_sequences(self.table.id(), Some(place as ColumnId));
         let mut default = owned.first().map(|sequence| next_value(sequence, &data_type));

@@ -37,6 +37,7 @@ impl Transition {
             _ => return Err(relation_exists(&name)),
         }
         self.check_namespace(&name)?;
+        self.check_no_type(&name)?;
         let reads = relations(&self.catalog, &create.query)?;
         let view = View {
             widths: widths(&self.catalog, &reads),

@@ -16,7 +16,6 @@ use super::tokens::{Reads, at_line};
 use crate::bind::{Binder, Typed};
 use crate::schema::catalog::Catalog;
 use crate::settings::session_info::SessionInfo;
-use crate::syntax::names::data_type;
 use crate::syntax::routine::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
 
 const CASE_NOT_FOUND: SqlState = SqlState(*b"20000");
@@ -242,7 +241,7 @@ impl Lowering<'_> {
             }
         };
         let data_type = match type_name {
-            TypeName::Sql(sql) => data_type(sql)?,
+            TypeName::Sql(sql) => self.binder.type_named(sql)?,
             TypeName::Like(path) => self.type_of(path)?,
             TypeName::Record | TypeName::Row(_) => {
                 if default.is_some() {

@@ -4,15 +4,18 @@ use std::cell::Cell;
 
 use procedure::NoticeLevel;
 use procedure::condition::sqlstate_of_condition;
+use sqlparser::ast;
 use sqlparser::tokenizer::Token;
 use types::{Error, Result, SqlState};
 
 use super::syntax::{
+    self,
     Block, Declaration, DeclarationKind, Into, LoopKind, Node, Raise, RaiseOption, Statement,
     Target, TypeName,
 };
 use super::tokens::{NESTING_MAX, Reads, Tokens, at_line, is_range, is_word};
 use crate::schema::catalog::Catalog;
+use crate::syntax::assigned::SET_ELEMENT;
 use crate::syntax::path::SearchPath;
 
 /// Parse a whole body. `parameters` are the names that `$1`, `$2`… stand for.
@@ -239,7 +242,7 @@ impl Parser<'_> {
     fn target(&mut self) -> Result<Target> {
         let path = self.tokens.path()?;
         if *self.tokens.peek() == Token::LBracket {
-            return Err(Error::unsupported("assignment to an element of an array"));
+            return Err(Error::unsupported("this assignment to an element of an array"));
         }
         Ok(Target(path))
     }
@@ -253,11 +256,27 @@ impl Parser<'_> {
     }
 
     fn assignment(&mut self) -> Result<Statement> {
-        let target = self.target()?;
+        let path = self.tokens.path()?;
+        let index = match self.tokens.take(&Token::LBracket) {
+            false => None,
+            true => {
+                let index = self.tokens.until(|token| *token == Token::RBracket)?.expression()?;
+                self.tokens.advance();
+                if self.tokens.next_is(&Token::LBracket) {
+                    return Err(Error::unsupported("an array of more than one dimension"));
+                }
+                Some(index)
+            }
+        };
         if !self.tokens.take(&Token::Assignment) {
             self.tokens.expect(&Token::Eq)?;
         }
         let value = self.tokens.until_semicolon()?.expression()?;
+        let value = match index {
+            None => value,
+            Some(index) => with_element(&path, index, value),
+        };
+        let target = Target(path);
         Ok(Statement::Assign { target, value })
     }
 
@@ -627,4 +646,30 @@ fn check_placeholders(raise: &Raise) -> Result<()> {
         std::cmp::Ordering::Greater => "too few parameters specified for RAISE",
     };
     Err(Error::new(SqlState::SYNTAX_ERROR, message))
+}
+
+/// `a[i] := x` is an assignment of `a` with another element.
+fn with_element(path: &[String], index: syntax::Expr, value: syntax::Expr) -> syntax::Expr {
+    let mut names: Vec<ast::Ident> =
+        path.iter().map(|name| ast::Ident::with_quote('"', name)).collect();
+    let whole = match names.len() {
+        1 => ast::Expr::Identifier(names.remove(0)),
+        _ => ast::Expr::CompoundIdentifier(names),
+    };
+    let of = |expr: ast::Expr| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr));
+    let list = ast::FunctionArgumentList {
+        duplicate_treatment: None,
+        args: vec![of(whole), of(*index), of(*value)],
+        clauses: Vec::new(),
+    };
+    Box::new(ast::Expr::Function(ast::Function {
+        name: ast::ObjectName::from(vec![ast::Ident::with_quote('"', SET_ELEMENT)]),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    }))
 }

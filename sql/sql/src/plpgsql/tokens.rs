@@ -219,7 +219,10 @@ impl<'a> Tokens<'a> {
     }
 
     pub fn data_type(self) -> Result<ast::DataType> {
-        self.parse(|parser| parser.parse_data_type())
+        let (path, catalog) = self.path;
+        let mut data_type = self.parse(|parser| parser.parse_data_type())?;
+        path.settle_type(catalog, &mut data_type);
+        Ok(data_type)
     }
 
     pub fn statement(self) -> Result<ast::Statement> {

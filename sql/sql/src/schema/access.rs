@@ -66,7 +66,7 @@ impl Commented {
             Commented::Schema(_) => Some(Kind::Schema),
             Commented::Database => Some(Kind::Database),
             Commented::Column(..) => Some(Kind::Column),
-            Commented::Index(..) | Commented::Constraint(..) => None,
+            Commented::Index(..) | Commented::Constraint(..) | Commented::Type(_) => None,
         }
     }
 }
@@ -249,7 +249,8 @@ impl Catalog {
         let views = self.views().map(|view| Commented::View(view.name.clone()));
         let routines = self.routines().map(|(name, _)| Commented::Routine(name.to_owned()));
         let schemas = self.namespaces().map(|name| Commented::Schema(name.to_owned()));
-        tables.chain(sequences).chain(views).chain(routines).chain(schemas)
+        let types = self.enums().map(|(id, _)| Commented::Type(id));
+        tables.chain(sequences).chain(views).chain(routines).chain(schemas).chain(types)
     }
 
     /// What errors call it: its kind and its name.
@@ -277,6 +278,10 @@ impl Catalog {
                 (word, bare(name).to_owned())
             }
             Commented::Schema(name) => ("schema", name.clone()),
+            Commented::Type(id) => {
+                let of = self.enum_by_id(*id);
+                ("type", of.map_or_else(String::new, |of| bare(&of.name).to_owned()))
+            }
             Commented::Database => ("database", "tally".to_owned()),
         }
     }

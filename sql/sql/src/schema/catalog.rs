@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use procedure::{Expr, OnError, Output, Procedure, Step};
 use sqlparser::ast;
 use types::{
-    ColumnId, DataType, Error, Height, IndexId, Layout, Result, SqlState, TableId, TableSchema,
+    ColumnId, DataType, EnumType, Error, Height, IndexId, Layout, Result, SqlState, TableId,
+    TableSchema,
 };
 
 use crate::schema::access::{Access, DefaultsOf};
@@ -42,6 +43,7 @@ pub struct Catalog {
     pub(crate) comments: BTreeMap<Commented, Arc<str>>,
     pub(crate) sequences: BTreeMap<TableId, Arc<Sequence>>,
     pub(crate) sequence_names: BTreeMap<String, TableId>,
+    pub(crate) enums: BTreeMap<TableId, Arc<EnumType>>,
     /// Of a session that has tables of its own.
     pub(crate) temporary: Option<Arc<Temporary>>,
 }
@@ -505,6 +507,8 @@ pub enum Commented {
     View(String),
     Routine(String),
     Schema(String),
+    /// By its number.
+    Type(TableId),
     Database,
 }
 

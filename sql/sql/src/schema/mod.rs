@@ -9,6 +9,7 @@ pub mod policies;
 pub mod search_path;
 pub mod sequence;
 pub mod temporary;
+pub mod user_types;
 mod views;
 
 pub(crate) use views::widths;

@@ -44,6 +44,7 @@ use crate::syntax::names::{PUBLIC, bare, fold, key, object_name, quoted_if_neede
 use crate::syntax::parse::name_in;
 use crate::syntax::parsed::{Body, Parsed};
 use crate::syntax::path::SearchPath;
+use crate::syntax::user_types::TypeStatement;
 use crate::syntax::sequence::sequence_text;
 
 impl SearchPath {
@@ -157,6 +158,14 @@ impl SearchPath {
                 let name = quoted_if_needed(bare(&view.name));
                 format!("SELECT * FROM ({query}) AS {name} ({})", columns.join(", "))
             }
+        }
+    }
+
+    /// The same for a type that a routine's body names.
+    pub(crate) fn settle_type(&self, catalog: &Catalog, data_type: &mut ast::DataType) {
+        let catalog = catalog.ledger();
+        if !self.is_usual(catalog) {
+            Settler::new(self, catalog).data_type(data_type);
         }
     }
 
@@ -329,6 +338,7 @@ impl<'a> Settler<'a> {
             }
             Body::CreateRoutine { definition, .. } => {
                 self.made(&mut definition.name)?;
+                self.signature(definition);
                 self.visit(&mut **definition)
             }
             Body::DropRoutine { definition, .. } => {
@@ -393,6 +403,11 @@ impl<'a> Settler<'a> {
                 }
                 _ => Ok(()),
             },
+            Ddl::Type(statement) => self.type_statement(statement),
+            Ddl::ChangeOwner { owned: Owned::Type, name, .. } => {
+                self.type_name(name);
+                Ok(())
+            }
             Ddl::CreateMaterialized { create, .. } => {
                 self.visit(&mut *create.query)?;
                 if self.met_temporary.get() {
@@ -406,6 +421,62 @@ impl<'a> Settler<'a> {
             | Ddl::Rename { name, .. }
             | Ddl::CommentOnConstraint { table: name, .. } => self.must_find(name),
             _ => Ok(()),
+        }
+    }
+
+    fn type_statement(&self, statement: &mut TypeStatement) -> Result<()> {
+        use TypeStatement as S;
+        match statement {
+            S::CreateEnum { name, .. } => self.made(name),
+            S::Drop { names, .. } => {
+                names.iter_mut().for_each(|name| self.type_name(name));
+                Ok(())
+            }
+            S::AddLabel { name, .. }
+            | S::RenameLabel { name, .. }
+            | S::Rename { name, .. }
+            | S::SetSchema { name, .. } => {
+                self.type_name(name);
+                Ok(())
+            }
+        }
+    }
+
+    /// A name that is no type's of the path is given a schema in which it is none either, unless it
+    /// is nowhere.
+    fn type_name(&self, name: &mut ObjectName) {
+        let Some(bare) = alone(name) else { return };
+        let has = |schema: &&&str| self.catalog.find_enum(&key(schema, &bare)).is_some();
+        match self.schemas.iter().find(has) {
+            Some(schema) => with_schema(name, schema),
+            None if self.catalog.find_enum(&bare).is_some() => with_schema(name, "pg_catalog"),
+            None => {}
+        }
+    }
+
+    fn data_type(&self, data_type: &mut ast::DataType) {
+        match data_type {
+            ast::DataType::Custom(name, modifiers) if modifiers.is_empty() => self.type_name(name),
+            ast::DataType::Array(
+                ast::ArrayElemTypeDef::SquareBracket(element, _)
+                | ast::ArrayElemTypeDef::AngleBracket(element),
+            ) => self.data_type(element),
+            ast::DataType::Table(Some(columns)) => {
+                columns.iter_mut().for_each(|column| self.data_type(&mut column.data_type));
+            }
+            _ => {}
+        }
+    }
+
+    /// The types of a routine's parameters and results.
+    fn signature(&self, definition: &mut ast::CreateFunction) {
+        let arguments = definition.args.iter_mut().flatten();
+        arguments.for_each(|argument| self.data_type(&mut argument.data_type));
+        if let Some(
+            ast::FunctionReturnType::DataType(returned) | ast::FunctionReturnType::SetOf(returned),
+        ) = &mut definition.return_type
+        {
+            self.data_type(returned);
         }
     }
 
@@ -440,6 +511,10 @@ impl<'a> Settler<'a> {
                 self.must_find(name)
             }
             K::Column => self.column(name),
+            K::Type => {
+                self.type_name(name);
+                Ok(())
+            }
             K::Function | K::Procedure => {
                 self.routine(name);
                 Ok(())
@@ -562,6 +637,11 @@ impl VisitorMut for Settler<'_> {
         if let ast::Expr::Function(call) = expr {
             self.sequence(call);
             self.routine(&mut call.name);
+        }
+        match expr {
+            ast::Expr::Cast { data_type, .. } => self.data_type(data_type),
+            ast::Expr::TypedString(typed) => self.data_type(&mut typed.data_type),
+            _ => {}
         }
         ControlFlow::Continue(())
     }

@@ -278,6 +278,14 @@ impl Session {
     }
 
     /// Bind a statement against the newest schema, or find it bound already.
+    /// The type that a client names by a number, where users made it.
+    pub fn type_of_oid(&self, oid: u32) -> Option<DataType> {
+        if oid < crate::schema::user_types::FIRST_USER {
+            return None;
+        }
+        self.view().versioned.catalog.type_of_oid(oid)
+    }
+
     pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
         self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
         self.settle_zone();
@@ -364,7 +372,7 @@ impl Session {
         analyst: bool,
     ) -> Result<Prepared> {
         let types = ParameterTypes::new(given);
-        let declared = types.declared();
+        let declared = versioned.catalog.current_types(types.declared())?;
         if let Some((declaration, query)) = parsed.declared() {
             let (declaration, query) = (declaration.clone(), query);
             let query = self.bind(versioned, query, given, analyst)?;

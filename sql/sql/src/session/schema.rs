@@ -353,7 +353,8 @@ fn compile_for_ledger(
         ..SessionInfo::default()
     };
     statement.reads_newest()?;
-    bind_in_session(catalog, &info, &statement, &types.declared())
+    let declared = catalog.current_types(types.declared())?;
+    bind_in_session(catalog, &info, &statement, &declared)
 }
 
 /// Arguments were read by the types that the sender's schema gave them. Their number is the
@@ -382,6 +383,7 @@ pub fn is_of(value: &Value, data_type: &DataType) -> bool {
         (Value::Array(values), DataType::Record(fields)) => {
             values.iter().zip(fields.iter()).all(|(value, field)| is_of(value, &field.data_type))
         }
+        (Value::Int(position), DataType::Enum(of)) => of.label(*position).is_some(),
         (Value::Int(_), data_type) => data_type.is_integer(),
         (Value::Text(_), data_type) => data_type.is_string() || *data_type == DataType::Json,
         (Value::Array(values), DataType::Array(element)) => {

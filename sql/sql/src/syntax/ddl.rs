@@ -13,6 +13,7 @@ use crate::syntax::organisations::OrganisationStatement;
 use crate::syntax::policies::PolicyStatement;
 use crate::syntax::roles::{RoleSpec, RoleStatement};
 use crate::syntax::routine::{CreateFunction, RoutineKind};
+use crate::syntax::user_types::TypeStatement;
 
 /// A DDL statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,6 +106,7 @@ pub enum Ddl {
         table: ast::ObjectName,
         text: Option<String>,
     },
+    Type(Box<TypeStatement>),
     Role(Box<RoleStatement>),
     Organisation(Box<OrganisationStatement>),
     ApprovalPolicy(Box<PolicyStatement>),
@@ -144,6 +146,7 @@ impl Ddl {
             Ddl::Truncate { .. } => "TRUNCATE TABLE",
             Ddl::CreateIndex(_) => "CREATE INDEX",
             Ddl::DropIndexes { .. } => "DROP INDEX",
+            Ddl::Type(statement) => statement.tag(),
             Ddl::Role(statement) => statement.tag(),
             Ddl::Organisation(statement) => statement.tag(),
             Ddl::ApprovalPolicy(statement) => statement.of.tag(),

@@ -69,6 +69,7 @@ pub enum Owned {
     Sequence,
     Routine,
     Schema,
+    Type,
     Database,
 }
 
@@ -80,6 +81,7 @@ impl Owned {
             Owned::Sequence => "ALTER SEQUENCE",
             Owned::Routine => "ALTER FUNCTION",
             Owned::Schema => "ALTER SCHEMA",
+            Owned::Type => "ALTER TYPE",
             Owned::Database => "ALTER DATABASE",
         }
     }
@@ -299,8 +301,9 @@ pub(crate) fn changed_owner(
     if !(is(alter, "alter") && is(owner, "owner") && is(to, "to")) {
         return None;
     }
-    let words =
-        ["table", "view", "sequence", "function", "procedure", "routine", "schema", "database"];
+    let words = [
+        "table", "view", "sequence", "function", "procedure", "routine", "schema", "type", "database",
+    ];
     let kind = tokens.get(1).and_then(|kind| words.into_iter().find(|word| is(kind, word)))?;
     (0..2).for_each(|_| drop(parser.next_token()));
     let owned = match kind {
@@ -308,6 +311,7 @@ pub(crate) fn changed_owner(
         "view" => Owned::View,
         "sequence" => Owned::Sequence,
         "schema" => Owned::Schema,
+        "type" => Owned::Type,
         "database" => Owned::Database,
         _ => Owned::Routine,
     };

@@ -9,6 +9,7 @@
 //! columns.
 
 pub mod as_of;
+pub(crate) mod assigned;
 pub(crate) mod changes;
 pub(crate) mod clauses;
 pub(crate) mod cursor;
@@ -41,3 +42,4 @@ pub(crate) mod sequence;
 pub(crate) mod size;
 pub(crate) mod table_as;
 pub(crate) mod tokens;
+pub(crate) mod user_types;

@@ -37,6 +37,7 @@ use crate::syntax::sequence;
 use crate::syntax::size;
 use crate::syntax::table_as::{self, Definition};
 use crate::syntax::tokens;
+use crate::syntax::user_types;
 
 /// Cuts `sql` into statements. A text without any gives one empty statement.
 pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
@@ -273,6 +274,10 @@ fn of_ddl(ddl: Ddl) -> Body {
     Body::Ddl(Box::new(ddl))
 }
 
+fn of_type(statement: user_types::TypeStatement) -> Body {
+    of_ddl(Ddl::Type(Box::new(statement)))
+}
+
 fn skip(parser: &mut Parser<'_>, tokens: usize) {
     (0..tokens).for_each(|_| drop(parser.next_token()));
 }
@@ -314,6 +319,10 @@ fn own_grammar(
         }
         [Keyword::CREATE, Keyword::MATERIALIZED, ..] => materialized::create(parser).map(of_ddl),
         [Keyword::REFRESH, ..] => materialized::refresh(parser),
+        [Keyword::DROP, Keyword::TYPE, ..] => {
+            skip(parser, 2);
+            user_types::dropped(parser).map(of_type)
+        }
         [Keyword::COMMENT, Keyword::ON, Keyword::CONSTRAINT, ..] => {
             skip(parser, 3);
             comment_on_constraint(parser).map(of_ddl)
@@ -362,6 +371,14 @@ fn altered(words: &[Keyword], parser: &mut Parser<'_>) -> Option<Body> {
     let read = match words {
         [Keyword::ALTER, Keyword::TABLE, ..] => sequence::alter_identity(parser),
         [Keyword::ALTER, Keyword::INDEX | Keyword::VIEW, ..] => rewrites::renaming(parser),
+        [verb @ (Keyword::CREATE | Keyword::ALTER), Keyword::TYPE, ..] => {
+            skip(parser, 2);
+            let read = match verb {
+                Keyword::CREATE => user_types::create(parser),
+                _ => user_types::alter(parser),
+            };
+            return read.ok().flatten().map(of_type);
+        }
         _ => return None,
     };
     read.ok().flatten().map(of_ddl)
@@ -390,7 +407,11 @@ fn do_block(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
         }
     }
     let body = body.ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "no inline code specified"));
-    Ok(Body::Do { language: language.unwrap_or_else(|| "plpgsql".into()), body: body? })
+    let (language, body) = (language.unwrap_or_else(|| "plpgsql".into()), body?);
+    match user_types::create_unless_there(&body).filter(|_| language == "plpgsql") {
+        Some(statement) => Ok(of_type(statement)),
+        None => Ok(Body::Do { language, body }),
+    }
 }
 
 /// PREPARE TRANSACTION and its kin fail as where PostgreSQL has them switched off.

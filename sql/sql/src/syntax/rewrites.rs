@@ -5,6 +5,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use crate::syntax::assigned;
 use crate::syntax::ddl::{Ddl, Renamed};
 use crate::syntax::tokens;
 
@@ -20,6 +21,8 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
     drop_unlogged(statement);
     alter_as_table(statement);
     spell_table(statement);
+    assigned::spell_arrays(statement);
+    assigned::assign_whole(statement);
     let may_lock = statement
         .iter()
         .any(|it| matches!(&it.token, Token::Word(word) if word.keyword == Keyword::FOR));

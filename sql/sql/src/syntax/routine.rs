@@ -4,8 +4,11 @@ use procedure::Column;
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState};
 
-use crate::syntax::names::{data_type, fold, object_name};
+use crate::syntax::names::{fold, object_name};
 use crate::syntax::path::SearchPath;
+
+/// What types' names mean.
+pub(crate) type TypeNames<'a> = &'a dyn Fn(&ast::DataType) -> Result<DataType>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RoutineKind {
@@ -59,6 +62,7 @@ impl CreateFunction {
         definition: &ast::CreateFunction,
         is_procedure: bool,
         path: &SearchPath,
+        data_type: TypeNames<'_>,
     ) -> Result<CreateFunction> {
         let kind = match is_procedure {
             true => RoutineKind::Procedure,
@@ -80,12 +84,12 @@ impl CreateFunction {
         }
         let language = definition.language.as_ref().map_or("sql".into(), fold);
         check_language(&language)?;
-        let parameters = definition.args.iter().flatten().map(parameter);
+        let parameters = definition.args.iter().flatten().map(|arg| parameter(arg, data_type));
         Ok(CreateFunction {
             kind,
             name: object_name(&definition.name)?,
             parameters: parameters.collect::<Result<_>>()?,
-            returns: returns(definition, is_procedure)?,
+            returns: returns(definition, is_procedure, data_type)?,
             language,
             body: body_text(definition)?,
             path: path.clone(),
@@ -148,7 +152,7 @@ fn check_language(language: &str) -> Result<()> {
     }
 }
 
-fn parameter(arg: &ast::OperateFunctionArg) -> Result<Parameter> {
+fn parameter(arg: &ast::OperateFunctionArg, data_type: TypeNames<'_>) -> Result<Parameter> {
     let mode = match arg.mode {
         None | Some(ast::ArgMode::In) => ParameterMode::In,
         Some(ast::ArgMode::Out) => ParameterMode::Out,
@@ -171,7 +175,11 @@ fn parameter_name(ident: &ast::Ident) -> String {
     }
 }
 
-fn returns(definition: &ast::CreateFunction, is_procedure: bool) -> Result<Returns> {
+fn returns(
+    definition: &ast::CreateFunction,
+    is_procedure: bool,
+    data_type: TypeNames<'_>,
+) -> Result<Returns> {
     let (declared, set) = match &definition.return_type {
         None if is_procedure => return Ok(Returns::Void),
         None => {

@@ -153,9 +153,10 @@ create table s (a nosuch);
 -- ERROR 42704: type "nosuch" does not exist
 create table s (a json);
 -- ERROR 0A000: type json is not supported
-create table s (a int[]);
--- ERROR 0A000: a column of type integer[] is not supported
--- HINT: Arrays are for parameters and variables; store a row for each element.
+create domain s as int;
+-- ERROR 0A000: CREATE DOMAIN is not supported
+create type s as (a int);
+-- ERROR 0A000: CREATE TYPE is not supported
 create table s (a int default nosuch);
 -- ERROR 42703: column "nosuch" does not exist
 create table s (a timestamptz default current_timestamp, b date default current_date);

@@ -10,6 +10,7 @@ mod cursors;
 mod deferral;
 mod deferred;
 mod endorsed;
+mod enums;
 mod hostile;
 mod interactive;
 mod joined;

@@ -28,6 +28,7 @@ impl Settler<'_> {
             true => self.made_temporary(&mut create.name)?,
             false => self.made(&mut create.name)?,
         }
+        create.columns.iter_mut().for_each(|column| self.data_type(&mut column.data_type));
         let own = create.name.0.last().and_then(|part| part.as_ident()).map(fold);
         // What is about to be made is found where it will be.
         let parent = |key: &mut ast::ForeignKeyConstraint| {
@@ -55,7 +56,14 @@ impl Settler<'_> {
         for operation in &mut alter.operations {
             match operation {
                 O::AddConstraint { constraint, .. } => self.constraint(constraint)?,
-                O::AddColumn { column_def, .. } => self.column_options(column_def)?,
+                O::AddColumn { column_def, .. } => {
+                    self.data_type(&mut column_def.data_type);
+                    self.column_options(column_def)?;
+                }
+                O::AlterColumn {
+                    op: ast::AlterColumnOperation::SetDataType { data_type, .. },
+                    ..
+                } => self.data_type(data_type),
                 _ => {}
             }
         }
