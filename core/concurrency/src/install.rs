@@ -85,6 +85,10 @@ pub fn brief_values(
     row: &mut [Value],
     patch: &mut Patch,
 ) -> Result<(), types::Error> {
+    if code.only_sets(inputs) {
+        patch.extend(code.settings(inputs).map(|(column, value)| (column, value.copied())));
+        return Ok(());
+    }
     for (column, expression) in &code.assignments {
         patch.push((*column, expression.eval(inputs, row, now_us)?));
     }
@@ -424,8 +428,9 @@ mod tests {
                 _ => Expr::Const(Value::Int(random.below(9) as i64)),
             })
         };
-        match random.below(3) {
+        match random.below(4) {
             0 => Expr::Reg(Reg(random.below(2) as u16)),
+            1 => Expr::Const(Value::Int(random.below(9) as i64)),
             _ => Expr::Binary {
                 op: [BinaryOp::Add, BinaryOp::Multiply][random.below(2) as usize],
                 left: sides(random),
@@ -450,11 +455,18 @@ mod tests {
             result: DataType::Bool,
         };
         let error = Error::new(SqlState::CHECK_VIOLATION, "too large");
-        let checks = (0..random.below(2))
-            .map(|_| Check { condition: condition.clone(), error: error.clone() });
-        let code = Arc::new(CommandCode::new(assignments.into(), checks.collect()));
+        let mut checks: Vec<_> = (0..random.below(2))
+            .map(|_| Check { condition: condition.clone(), error: error.clone() })
+            .collect();
+        for (column, _) in assignments.iter().filter(|_| random.below(2) == 0) {
+            let condition = Expr::is_null(Expr::Column(*column), true);
+            let error = Error::new(SqlState::NOT_NULL_VIOLATION, "a NULL");
+            checks.push(Check { condition, error });
+        }
+        let code = Arc::new(CommandCode::new(assignments.into(), checks.into()));
+        let first = Value::Int(random.below(100) as i64);
         let inputs = smallvec![
-            Value::Int(random.below(100) as i64),
+            if random.below(9) == 0 { Value::Null } else { first },
             Value::Int(random.below(3) as i64 - 1),
             Value::text("some text that no view can hold"),
         ];
@@ -470,6 +482,7 @@ mod tests {
         let (table, other) = (table(&store), table(&twin));
         let mut installer = Installer::new(store.catalog());
         let (mut random, mut ended) = (Random::new(11), [0; 3]);
+        let mut checked_alike = 0;
         let (mut one, mut two) = (store.begin_block(1, 1), twin.begin_block(1, 1));
         let key = Key::from_int(1);
         let row = [1, 10, 20, 30].map(Value::Int).into_iter().chain([Value::text("short")]);
@@ -478,7 +491,9 @@ mod tests {
         assert_eq!(slot, other.insert(key.as_bytes(), &row, Stamp::new(1, 0), two.arena(0)));
         for position in 1..5000 {
             let state = WriteState::Commands(smallvec![command(&mut random)]);
-            let only_sets = matches!(&state, WriteState::Commands(c) if c[0].only_sets());
+            let WriteState::Commands(commands) = &state else { unreachable!("it was just made") };
+            let only_sets = commands[0].only_sets();
+            checked_alike += usize::from(only_sets && !commands[0].code.checks.is_empty());
             let record = RecordId::of(Some(slot), &key);
             let (slot, key) = (Some(slot), key.clone());
             let write = PendingWrite { table: TableId(1), record, slot, key, existed: true, state };
@@ -499,5 +514,6 @@ mod tests {
             assert_eq!(rows[0], rows[1], "{write:?}");
         }
         assert!(ended.iter().all(|count| *count > 100), "{ended:?}");
+        assert!(checked_alike > 100, "{checked_alike}");
     }
 }

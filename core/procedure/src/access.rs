@@ -94,20 +94,16 @@ pub struct Command {
 }
 
 impl Command {
-    /// Whether it does nothing but set columns to its inputs, which are there.
+    /// [`CommandCode::only_sets`].
     #[inline]
     pub fn only_sets(&self) -> bool {
-        self.code.sets_inputs && self.settings().count() == self.code.assignments.len()
+        self.code.only_sets(&self.inputs)
     }
 
     /// What is assigned by a command that [only sets](Command::only_sets).
     #[inline]
     pub fn settings(&self) -> impl Iterator<Item = (ColumnId, &Value)> + Clone {
-        let value = |expression: &Expr| match expression {
-            Expr::Reg(register) => self.inputs.get(usize::from(register.0)),
-            _ => None,
-        };
-        self.code.assignments.iter().filter_map(move |(column, set)| Some((*column, value(set)?)))
+        self.code.settings(&self.inputs)
     }
 }
 
@@ -119,8 +115,9 @@ pub struct CommandCode {
     /// Evaluated on the old row, then assigned together. Assignment casts are part of them.
     pub assignments: Box<[(ColumnId, Expr)]>,
     pub checks: Box<[Check]>,
-    /// Nothing is computed and nothing is checked: what is assigned are inputs as they are.
-    pub sets_inputs: bool,
+    /// Nothing is computed: what is assigned are inputs as they are and constants, and all that is
+    /// checked is that these inputs are not NULL.
+    pub sets: Option<Box<[Reg]>>,
     /// Columns that must hold their values before the command is applied, ascending.
     pub columns: Box<[ColumnId]>,
     /// What issuing it costs: its expressions' nodes, and the writing of its constants.
@@ -169,10 +166,51 @@ impl CommandCode {
         let assigned = assignments.iter().map(|(column, _)| *column);
         let metering = metering(expressions, table, assigned);
         let (columns, long) = (columns.into(), long_columns(table));
-        let sets_inputs =
-            checks.is_empty() && assignments.iter().all(|(_, value)| matches!(value, Expr::Reg(_)));
-        CommandCode { assignments, checks, sets_inputs, columns, units, text_bytes, metering, long }
+        let sets = sets(&assignments, &checks);
+        CommandCode { assignments, checks, sets, columns, units, text_bytes, metering, long }
     }
+
+    /// Whether it does nothing with these inputs but set columns to some of them, or to constants:
+    /// no row can make it fail.
+    #[inline]
+    pub fn only_sets(&self, inputs: &[Value]) -> bool {
+        let is_there =
+            |input: &Reg| inputs.get(usize::from(input.0)).is_some_and(|value| !value.is_null());
+        let Some(never_null) = &self.sets else { return false };
+        never_null.iter().all(is_there) && self.settings(inputs).count() == self.assignments.len()
+    }
+
+    /// What it assigns, if it [only sets](CommandCode::only_sets).
+    #[inline]
+    pub fn settings<'v>(
+        &'v self,
+        inputs: &'v [Value],
+    ) -> impl Iterator<Item = (ColumnId, &'v Value)> + Clone {
+        let value = |expression: &'v Expr| match expression {
+            Expr::Reg(register) => inputs.get(usize::from(register.0)),
+            Expr::Const(value) => Some(value),
+            _ => None,
+        };
+        self.assignments.iter().filter_map(move |(column, set)| Some((*column, value(set)?)))
+    }
+}
+
+/// The inputs that may not be NULL, where that is all that decides whether the assignments are made.
+fn sets(assignments: &[(ColumnId, Expr)], checks: &[Check]) -> Option<Box<[Reg]>> {
+    if !assignments.iter().all(|(_, value)| matches!(value, Expr::Reg(_) | Expr::Const(_))) {
+        return None;
+    }
+    let mut never_null = Vec::new();
+    for check in checks {
+        let Expr::IsNull { input, negated: true } = &check.condition else { return None };
+        let Expr::Column(column) = **input else { return None };
+        match assignments.iter().rfind(|(assigned, _)| *assigned == column)? {
+            (_, Expr::Reg(register)) => never_null.push(*register),
+            (_, Expr::Const(value)) if !value.is_null() => {}
+            _ => return None,
+        }
+    }
+    Some(never_null.into())
 }
 
 /// Of the texts that stand in an expression.

@@ -257,6 +257,13 @@ impl<'a> InPlace<'a> {
         if !is_there {
             return Ok(false);
         }
+        if code.only_sets(inputs) {
+            if self.keeps_images {
+                self.keep_image(table, slot);
+            }
+            table.update_each(slot, code.settings(inputs), self.stamp(), self.undo);
+            return Ok(true);
+        }
         let width = table.schema().columns.len();
         if self.scratch.len() < width {
             self.scratch.resize_with(width, Value::default);
