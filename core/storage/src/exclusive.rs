@@ -83,8 +83,7 @@ impl Table {
         let layout = &self.records.layout;
         let payload = &record[layout.payload..];
         for (value, id) in out.iter_mut().zip(columns) {
-            let load = |place: usize| payload[place].load(Ordering::Relaxed);
-            layout.column(*id).decode_into(load, &self.records.heap, value);
+            layout.column(*id).read_into(payload, &self.records.heap, value);
         }
         Some(stamp.stamp())
     }
@@ -103,10 +102,8 @@ impl Table {
         }
         let layout = &self.records.layout;
         let payload = &record[layout.payload..];
-        let load = |place: usize| payload[place].load(Ordering::Relaxed);
         for id in columns {
-            let value = &mut row[usize::from(*id)];
-            layout.column(*id).decode_into(load, &self.records.heap, value);
+            layout.column(*id).read_into(payload, &self.records.heap, &mut row[usize::from(*id)]);
         }
         Some(stamp.stamp())
     }
