@@ -60,10 +60,14 @@ use crate::value::{Value, canonical_float};
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Key(pub SmallVec<[u8; 32]>);
 
-/// The derived one would go byte by byte.
+/// The derived one would go byte by byte. The most usual key is copied without a call.
 impl Clone for Key {
+    #[inline]
     fn clone(&self) -> Key {
-        Key(SmallVec::from_slice(&self.0))
+        match <&[u8; 8]>::try_from(&self.0[..]) {
+            Ok(integer) => Key(SmallVec::from_slice(integer)),
+            Err(_) => Key(SmallVec::from_slice(&self.0)),
+        }
     }
 }
 
