@@ -109,6 +109,7 @@ impl Directory {
     }
 
     /// Where the record of a key is queued in this block. All of its accesses agree in that.
+    #[inline]
     pub fn route_of(&self, table: &Table, key: &[u8]) -> Option<u32> {
         match self.is_crowded || self.by_lead.get(table.id().0 as usize) == Some(&true) {
             true => Some(route(lead_of(table, key)?)),

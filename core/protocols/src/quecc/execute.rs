@@ -33,8 +33,8 @@ use super::board::Wait;
 use super::guard::{GUARD_UNITS, Guard, Sight};
 use super::in_place::{InPlace, unforeseen};
 use super::mutant::Mutant;
-use super::plan::{Counter, Cut, Kind, Output, Share, fill};
-use super::program::{Operation, Program, Publish, Template, Turns};
+use super::plan::{Cut, Kind, Output, Share, fill};
+use super::program::{Counter, Operation, Program, Publish, Template, Turns};
 use super::queues::{ABSENT, Entry, WHOLE};
 use super::settle::Findings;
 
@@ -281,33 +281,31 @@ impl<'a> Worker<'a> {
         self.registers[usize::from(operation.found.0)].set(Value::Bool(false));
     }
 
-    /// Computes what an update assigns whose failing the planner has decided.
-    fn assign(
+    /// An update whose failing the planner has decided.
+    fn assign<'v>(
         &mut self,
-        code: &CommandCode,
-        inputs: &[Expr],
-        arguments: &[Value],
-        now_us: i64,
-    ) -> Result<(), Stop> {
-        self.assigned.clear();
-        // Inputs that are set as they are, as most are, need no place of their own. That each of
-        // them can be computed the planner has seen.
-        let set = |value: &Expr| match value {
-            Expr::Reg(input) => inputs.get(usize::from(input.0)),
-            _ => None,
+        (table, slot): (&Table, Option<Slot>),
+        code: &'v CommandCode,
+        inputs: &'v [Expr],
+        arguments: &'v [Value],
+    ) -> Result<bool, Stop> {
+        // Arguments that are set as they are, as most are, go from the call to the record.
+        let set = |value: &'v Expr| match value {
+            Expr::Reg(input) => inputs.get(usize::from(input.0))?.in_place(arguments, &[]),
+            value => value.in_place(&[], &[]),
         };
-        if code.assignments.iter().all(|(_, value)| set(value).is_some()) {
-            for (column, value) in &code.assignments {
-                let value = set(value).unwrap_or(value).eval(arguments, &[], now_us)?;
-                self.assigned.push((*column, value));
-            }
-            return Ok(());
+        let values = code.assignments.iter().map(|(column, value)| Some((*column, set(value)?)));
+        if values.clone().all(|value| value.is_some()) {
+            return Ok(self.place.assign_at(table, slot, values.flatten()));
         }
+        let now_us = self.batch.block.time_us;
         eval_all(inputs, arguments, now_us, &mut self.inputs)?;
+        self.assigned.clear();
         for (column, value) in &code.assignments {
             self.assigned.push((*column, value.eval(&self.inputs, &[], now_us)?));
         }
-        Ok(())
+        let values = self.assigned.iter().map(|(column, value)| (*column, value));
+        Ok(self.place.assign_at(table, slot, values))
     }
 
     /// Put what other fragments published into the registers. `Ok(true)`: one of them failed.
@@ -383,8 +381,7 @@ impl<'a> Worker<'a> {
             }
             Action::Update { code, inputs, decided: true } => {
                 let slot = self.slot(table, at)?;
-                self.assign(code, inputs, at.arguments, now_us)?;
-                Ok(self.place.assign_at(table, slot, &self.assigned))
+                self.assign((table, slot), code, inputs, at.arguments)
             }
             Action::Update { code, decided: false, .. } => {
                 let slot = self.slot(table, at)?;

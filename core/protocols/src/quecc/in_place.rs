@@ -215,13 +215,13 @@ impl<'a> InPlace<'a> {
         table.last_change(slot).1
     }
 
-    /// Writes a column of a row whatever it holds; the planner has checked the value.
+    /// Writes columns of a row whatever they hold; the planner has checked the values.
     #[inline]
-    pub fn assign_at(
+    pub fn assign_at<'v>(
         &mut self,
         table: &Table,
         slot: Option<Slot>,
-        columns: &[(ColumnId, Value)],
+        columns: impl Iterator<Item = (ColumnId, &'v Value)> + Clone,
     ) -> bool {
         let Some(slot) = slot else { return false };
         let is_there = table.last_change(slot).1;
@@ -235,7 +235,7 @@ impl<'a> InPlace<'a> {
         if self.keeps_images {
             self.keep_image(table, slot);
         }
-        table.update(slot, columns, self.stamp(), self.undo);
+        table.update_each(slot, columns, self.stamp(), self.undo);
         true
     }
 

@@ -27,7 +27,7 @@ use procedure::analysis::{Abortable, KeyPlan, PlannedAccesses, Planning};
 use procedure::meter::{COMMANDS_MAX, UNWEIGHED_MAX};
 use procedure::{Budget, Expr, Meter, WRITTEN_BYTES_PER_UNIT, eval_key};
 use smallvec::SmallVec;
-use storage::{Catalog, KeyHash, Slot};
+use storage::{Catalog, KeyHash, Slot, Table};
 use types::{Height, Key, Position, TableId, Value};
 
 use super::action::Action;
@@ -35,14 +35,11 @@ use super::directory::Directory;
 use super::guard::{GUARD_UNITS, Guard, Sight};
 use super::modes::Modes;
 use super::mutant::Mutant;
-use super::program::{Operation, Part, Program, Publish, Template, Turns};
+use super::program::{Counter, FRAGMENTS_MAX, Operation, Part, Program, Publish, Template, Turns};
 use super::queues::{ABSENT, Entry, Queue, Queues, Starts, WHOLE, route};
 
 /// Look-ups that overlap.
 const GROUP: usize = 64;
-
-/// Fragments that a transaction may be cut into.
-const FRAGMENTS_MAX: usize = 4096;
 
 /// What the fragments of a call and the steps around them may cost together, however much a ledger
 /// allows.
@@ -146,7 +143,7 @@ pub struct Planner<'a> {
     cells: u32,
     /// Of fragments that do not happen.
     skipped: Vec<u32>,
-    pending: Vec<Pending>,
+    pending: Vec<Pending<'a>>,
     registers: Vec<Value>,
     inputs: Vec<Value>,
     row: Vec<Value>,
@@ -165,9 +162,9 @@ enum Happens {
 }
 
 /// A fragment before its record is looked up.
-struct Pending {
+struct Pending<'a> {
     entry: Entry,
-    key: Option<(TableId, KeyHash, Key)>,
+    key: Option<(&'a Table, KeyHash, Key)>,
 }
 
 impl<'a> Planner<'a> {
@@ -435,8 +432,15 @@ impl<'a> Planner<'a> {
                 if elements.len() > FRAGMENTS_MAX {
                     return None;
                 }
-                for (turn, element) in elements.iter().enumerate() {
-                    one(self, turn as u16, Some(element))?;
+                let keyed = self.keyed_by_turn(templates, &happening);
+                for (turn, element) in (0..).zip(elements) {
+                    match (keyed, element) {
+                        (Some(table), Value::Int(number)) => {
+                            let entry = self.entry(start, turn);
+                            self.record(entry, table, Key::from_int(*number))?;
+                        }
+                        _ => one(self, turn, Some(element))?,
+                    }
                 }
                 Some(elements.len())
             }
@@ -531,6 +535,9 @@ impl<'a> Planner<'a> {
         for input in inputs {
             self.inputs.push(input.eval(&statement.arguments, &[], now_us).ok()?);
         }
+        if code.only_sets(&self.inputs) {
+            return Some(());
+        }
         let columns = self.catalog.table(template.table)?.schema().columns.len();
         self.row.resize(self.row.len().max(columns), Value::Null);
         let share = self.block.budget.of_any_command();
@@ -546,12 +553,11 @@ impl<'a> Planner<'a> {
         statement: &Statement,
         row_ids: &mut u32,
     ) -> Option<()> {
-        let transaction = self.share.transactions.len() as u32;
-        let mut entry = Entry { transaction, template: id, turn, slot: ABSENT, route: 0 };
+        let mut entry = self.entry(id, turn);
         if template.has_hidden_key() {
             // A key that no other can know.
             entry.slot = *row_ids;
-            entry.route = route(&u64::from(transaction).to_be_bytes());
+            entry.route = route(&u64::from(entry.transaction).to_be_bytes());
             *row_ids += 1;
             self.pending.push(Pending { entry, key: None });
             return Some(());
@@ -563,12 +569,35 @@ impl<'a> Planner<'a> {
             return Some(());
         }
         let key = self.key(template, &template.key, value, statement)?;
-        let table = self.catalog.table(template.table)?;
+        self.record(entry, self.catalog.table(template.table)?, key)
+    }
+
+    /// A fragment of the transaction that is planned.
+    #[inline]
+    fn entry(&self, template: u16, turn: u16) -> Entry {
+        let transaction = self.share.transactions.len() as u32;
+        Entry { transaction, template, turn, slot: ABSENT, route: 0 }
+    }
+
+    /// A fragment whose record is known.
+    #[inline]
+    fn record(&mut self, mut entry: Entry, table: &'a Table, key: Key) -> Option<()> {
         let hash = table.hash(key.as_bytes());
         table.prefetch_hashed(hash);
         entry.route = self.directory.route_of(table, key.as_bytes())?;
-        self.pending.push(Pending { entry, key: Some((template.table, hash, key)) });
+        self.pending.push(Pending { entry, key: Some((table, hash, key)) });
         Some(())
+    }
+
+    /// The table of turns that do no more than something with the record of the turn's value.
+    fn keyed_by_turn(&self, templates: &[Template], happening: &[Happens]) -> Option<&'a Table> {
+        let ([template], [Happens::Always]) = (templates, happening) else { return None };
+        let [Expr::Reg(register)] = &*template.key else { return None };
+        let is_other = template.has_hidden_key() || template.keyed_by_data;
+        if is_other || template.turn != Some(*register) {
+            return None;
+        }
+        self.catalog.table(template.table).map(|table| &**table)
     }
 
     /// A key of a fragment, or the first columns of one.
@@ -596,19 +625,14 @@ impl<'a> Planner<'a> {
 
     /// Find the records of what is pending, and put it into the queues.
     fn look_up(&mut self) {
-        let table = |key: &Option<(TableId, KeyHash, Key)>| {
-            key.as_ref().and_then(|(table, _, _)| self.catalog.table(*table))
-        };
         for pending in &self.pending {
-            if let (Some(table), Some((_, hash, _))) = (table(&pending.key), &pending.key) {
+            if let Some((table, hash, _)) = &pending.key {
                 table.prefetch_guess(*hash);
             }
         }
         for Pending { mut entry, key } in self.pending.drain(..) {
-            if let Some((id, hash, key)) = &key
-                && let Some(table) = self.catalog.table(*id)
-            {
-                let slot = table.find_hashed(*hash, key.as_bytes());
+            if let Some((table, hash, key)) = key {
+                let slot = table.find_hashed(hash, key.as_bytes());
                 let is_settled = |slot: &Slot| {
                     self.settled_at.is_none_or(|height| table.stamp(*slot, height).is_some())
                         || self.modes.mutant == Some(Mutant::UnsettledSlots)
@@ -632,37 +656,6 @@ pub fn fill(registers: &mut Vec<Value>, count: usize, template: &Template, argum
 
 fn as_range(templates: &Range<u16>) -> Range<usize> {
     usize::from(templates.start)..usize::from(templates.end)
-}
-
-/// The turns of a loop over numbers.
-pub struct Counter {
-    first: i64,
-    step: i64,
-    pub turns: usize,
-}
-
-impl Counter {
-    pub fn of(
-        bounds: &[Expr; 3],
-        reverse: bool,
-        arguments: &[Value],
-        now_us: i64,
-    ) -> Option<Counter> {
-        let bound = |expr: &Expr| expr.eval(arguments, &[], now_us).ok()?.as_int();
-        let [first, last, step] = bounds;
-        let (first, last, step) = (bound(first)?, bound(last)?, bound(step)?);
-        if step <= 0 {
-            return None;
-        }
-        let span = if reverse { first.checked_sub(last)? } else { last.checked_sub(first)? };
-        let turns = if span < 0 { 0 } else { usize::try_from(span / step).ok()?.checked_add(1)? };
-        let step = if reverse { -step } else { step };
-        (turns <= FRAGMENTS_MAX).then_some(Counter { first, step, turns })
-    }
-
-    pub fn at(&self, turn: usize) -> i64 {
-        self.first + self.step * turn as i64
-    }
 }
 
 fn text_bytes(value: &Value) -> usize {

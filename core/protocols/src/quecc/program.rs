@@ -35,11 +35,14 @@ use procedure::analysis::Abortable;
 use procedure::residue::Residue;
 use procedure::{Expr, Reg};
 use std::ops::Range;
-use types::TableId;
+use types::{TableId, Value};
 
 use super::action::{Action, EXPRESSION_UNITS};
 use super::guard::{GUARD_UNITS, Guard};
 use super::reduction::Reduction;
+
+/// Fragments that a transaction may be cut into.
+pub const FRAGMENTS_MAX: usize = 4096;
 
 pub struct Program {
     pub parts: Box<[Part]>,
@@ -85,6 +88,37 @@ pub enum Turns {
     Once,
     Each { array: Expr },
     Count { bounds: Box<[Expr; 3]>, reverse: bool },
+}
+
+/// The turns of a loop over numbers.
+pub struct Counter {
+    first: i64,
+    step: i64,
+    pub turns: usize,
+}
+
+impl Counter {
+    pub fn of(
+        bounds: &[Expr; 3],
+        reverse: bool,
+        arguments: &[Value],
+        now_us: i64,
+    ) -> Option<Counter> {
+        let bound = |expr: &Expr| expr.eval(arguments, &[], now_us).ok()?.as_int();
+        let [first, last, step] = bounds;
+        let (first, last, step) = (bound(first)?, bound(last)?, bound(step)?);
+        if step <= 0 {
+            return None;
+        }
+        let span = if reverse { first.checked_sub(last)? } else { last.checked_sub(first)? };
+        let turns = if span < 0 { 0 } else { usize::try_from(span / step).ok()?.checked_add(1)? };
+        let step = if reverse { -step } else { step };
+        (turns <= FRAGMENTS_MAX).then_some(Counter { first, step, turns })
+    }
+
+    pub fn at(&self, turn: usize) -> i64 {
+        self.first + self.step * turn as i64
+    }
 }
 
 /// A fragment for each turn of its part.
