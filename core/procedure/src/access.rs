@@ -195,7 +195,7 @@ impl CommandCode {
     }
 }
 
-/// The inputs that may not be NULL, where that is all that decides whether the assignments are made.
+/// The inputs that may not be NULL, where nothing else decides whether the assignments are made.
 fn sets(assignments: &[(ColumnId, Expr)], checks: &[Check]) -> Option<Box<[Reg]>> {
     if !assignments.iter().all(|(_, value)| matches!(value, Expr::Reg(_) | Expr::Const(_))) {
         return None;

@@ -315,7 +315,8 @@ impl Table {
         })
     }
 
-    /// The whole row visible at `at`, in place of what `out` held, and some values where there is none.
+    /// The whole row visible at `at`, in place of what `out` held. Where there is none, `out` may
+    /// hold anything.
     pub fn read_row(&self, slot: Slot, at: Height, out: &mut Vec<Value>) -> Option<Stamp> {
         let Records { layout, heap, .. } = &*self.records;
         out.resize_with(layout.columns.len(), Value::default);

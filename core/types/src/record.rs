@@ -70,9 +70,8 @@ pub fn write_fields(
 }
 
 fn write_field(text: &[u8], out: &mut Vec<u8>) {
-    let is_sign = |byte: &u8| {
-        matches!(byte, b'"' | b'\\' | b'(' | b')' | b',' | b' ' | b'\t'..=b'\r')
-    };
+    let is_sign =
+        |byte: &u8| matches!(byte, b'"' | b'\\' | b'(' | b')' | b',' | b' ' | b'\t'..=b'\r');
     if !text.is_empty() && !text.iter().any(is_sign) {
         out.extend_from_slice(text);
         return;
@@ -128,7 +127,10 @@ mod tests {
             (vec![text("two"), text(""), (DataType::Int4, Value::Null)], r#"(two,"",)"#),
             (vec![text("a b"), text("a,b"), text("("), text("a'b")], r#"("a b","a,b","(",a'b)"#),
             (vec![text("x\"y"), text("x\\y")], r#"("x""y","x\\y")"#),
-            (vec![(DataType::Bool, Value::Bool(true)), (DataType::Char(3), "a".into())], r#"(t,"a  ")"#),
+            (
+                vec![(DataType::Bool, Value::Bool(true)), (DataType::Char(3), "a".into())],
+                r#"(t,"a  ")"#,
+            ),
             (vec![inner, text("z")], r#"("(1,""a""""b"")",z)"#),
         ] {
             let (of, value) = row(&fields);

@@ -230,12 +230,7 @@ impl Value {
     ///
     /// # Errors
     /// 54000 for one that is too long to be made.
-    pub fn make_text_in(
-        &self,
-        data_type: &DataType,
-        zone: &Zone,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
+    pub fn make_text_in(&self, data_type: &DataType, zone: &Zone, out: &mut Vec<u8>) -> Result<()> {
         match (self, data_type) {
             (Value::Array(values), DataType::Record(fields)) => {
                 let text = |place: usize, value: &Value, text: &mut Vec<u8>| {

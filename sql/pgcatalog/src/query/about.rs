@@ -106,7 +106,6 @@ fn is_function(name: &str) -> bool {
     sets::find(name).is_some() || functions::is_known(name)
 }
 
-
 /// The parts of a name, as catalogs spell them.
 fn parts(name: &ast::ObjectName) -> Vec<String> {
     let part = |part: &ast::ObjectNamePart| match part {

@@ -10,8 +10,8 @@ use types::value::VALUE_WEIGHT;
 use types::{DataType, Result, SystemType, Value};
 
 use super::around::Around;
-use super::privileges::PRIVILEGES;
 use super::made::{Made, check_text_bytes};
+use super::privileges::PRIVILEGES;
 use super::signature::{Function, Gives, Takes, function, lax, oid_of, str_of, yes};
 use super::text_functions as text;
 use crate::describe;

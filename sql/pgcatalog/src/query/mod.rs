@@ -122,8 +122,7 @@ impl Prepared {
 pub fn columns_of_view(world: &World, view: &sql::catalog::View) -> Result<Vec<procedure::Column>> {
     let info = SessionInfo::default();
     let around = (&*world.catalog, &info);
-    let (_, mut columns) =
-        bind_system_query(around, &view.query, &[], &Binding::new(world), None)?;
+    let (_, mut columns) = bind_system_query(around, &view.query, &[], &Binding::new(world), None)?;
     for (column, name) in columns.iter_mut().zip(&view.columns) {
         column.name.clone_from(name);
     }

@@ -12,11 +12,10 @@ impl Binder<'_> {
         let name = fold_name(ident);
         match self.column(scope, &name) {
             Err(error) if error.code() == SqlState::UNDEFINED_COLUMN => {
-                match self.row_of(scope, &name)? {
-                    Some(row) => Ok(row),
-                    None if is_bare_call(ident) => self.call_by_name(&name, Vec::new()),
-                    None => Err(error),
+                if is_bare_call(ident) {
+                    return self.call_by_name(&name, Vec::new());
                 }
+                self.row_of(scope, &name)?.ok_or(error)
             }
             found => found,
         }

@@ -298,9 +298,7 @@ impl Binder<'_> {
                     let assigned = self.assign(typed, table.column_name(column), to);
                     assigned.map_err(|error| self.at(value.span(), error))?
                 }
-                Assigned::Selected(typed) => {
-                    self.assign(typed, table.column_name(column), to)?
-                }
+                Assigned::Selected(typed) => self.assign(typed, table.column_name(column), to)?,
             };
             bound.push((column, value));
         }

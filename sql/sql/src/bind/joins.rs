@@ -78,8 +78,7 @@ fn joined(
     (first, left_width, right): (First, usize, usize),
 ) -> Result<()> {
     if kind != Kind::Inner && on.iter().any(has_applied) {
-        let what =
-            "a subquery that refers to the outer query, in the condition of an outer join";
+        let what = "a subquery that refers to the outer query, in the condition of an outer join";
         return Err(Error::unsupported(what));
     }
     let relations = &mut from.scope.relations;

@@ -77,8 +77,8 @@ impl Binder<'_> {
             DataType::Unknown if beside(other) => binder.resolved(typed),
             _ => Ok(typed),
         };
-        let mut left = as_text(self, left, &right)?;
-        let mut right = as_text(self, right, &left)?;
+        let left = as_text(self, left, &right)?;
+        let right = as_text(self, right, &left)?;
         let result = concat_type(&left.data_type, &right.data_type)?;
         let [mut left, mut right] = [left, right].map(|side| match side.data_type.is_network() {
             true => Typed::new(network_text(side.expr), DataType::Text),

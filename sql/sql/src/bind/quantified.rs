@@ -27,7 +27,11 @@ pub(super) enum Quantifier {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compared {
     By(BinaryOp),
-    Like { case_insensitive: bool, negated: bool, escape: Option<char> },
+    Like {
+        case_insensitive: bool,
+        negated: bool,
+        escape: Option<char>,
+    },
     /// By an operator of regular expressions.
     Regex(&'static str),
 }

@@ -24,9 +24,8 @@ use crate::syntax::names::fold as fold_name;
 impl Typed {
     /// A row of these fields.
     pub fn row(fields: Vec<(String, Typed)>) -> Typed {
-        let of = |(name, typed): &(String, Typed)| {
-            Field::new(name.as_str(), typed.data_type.clone())
-        };
+        let of =
+            |(name, typed): &(String, Typed)| Field::new(name.as_str(), typed.data_type.clone());
         let data_type = DataType::Record(fields.iter().map(of).collect());
         let values = fields.into_iter().map(|(_, typed)| typed.expr).collect();
         Typed::new(Expr::Array(values), data_type)
@@ -284,28 +283,6 @@ impl Binder<'_> {
         Ok(Typed::new(expr, data_type))
     }
 
-    /// `(row).*`: its fields and their names.
-    pub(super) fn expanded(
-        &mut self,
-        scope: &Scope,
-        expr: &ast::Expr,
-    ) -> Result<Vec<(String, Typed)>> {
-        if let Some(name) = named_alone(expr)
-            && scope.find(&name)?.is_none()
-            && let Some(fields) = self.named_fields(scope, &name)?
-        {
-            return Ok(fields);
-        }
-        let row = self.expression(scope, expr)?;
-        let row = self.resolved(row)?;
-        let DataType::Record(fields) = row.data_type.clone() else {
-            let what = format!("type {} is not composite", row.data_type);
-            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
-        };
-        let values = self.fields_of(row)?;
-        Ok(fields.iter().map(|field| field.name.to_string()).zip(values).collect())
-    }
-
     /// The fields of what is surely a row; `None`: of anything else.
     fn fields_of_row(&mut self, scope: &Scope, expr: &ast::Expr) -> Result<Option<Vec<Typed>>> {
         if is_row(expr) {
@@ -411,7 +388,10 @@ fn no_relation(name: &str) -> Error {
 }
 
 fn is_row_call(call: &ast::Function) -> bool {
-    call.over.is_none() && call.name.to_string().eq_ignore_ascii_case("row")
+    let is_row =
+        |name: &ast::Ident| name.quote_style.is_none() && name.value.eq_ignore_ascii_case("row");
+    let [ast::ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else { return false };
+    call.over.is_none() && is_row(name)
 }
 
 /// Whether it is a row that is spelled out.

@@ -29,7 +29,9 @@ impl Binder<'_> {
         }
         let Some(left) = self.row_items(scope, left)? else { return Ok(None) };
         let right = match right {
-            ast::Expr::Subquery(query) => self.row_of_subquery(scope, query, left.len(), not_as_wide)?,
+            ast::Expr::Subquery(query) => {
+                self.row_of_subquery(scope, query, left.len(), not_as_wide)?
+            }
             right => self.row_items(scope, right)?.unwrap_or_default(),
         };
         self.fields_compared(left, op, right).map(Some)

@@ -402,11 +402,6 @@ impl Binder<'_> {
                 self.count(outputs.len() - first)?;
                 outputs[first..].iter().for_each(|output| self.reads(scope, &output.value.expr));
             }
-            S::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::Expr(expr), _) => {
-                let fields = self.expanded(scope, expr)?;
-                let output = |(name, value)| Output { name, value };
-                outputs.extend(fields.into_iter().map(output));
-            }
             other => return Err(Error::unsupported(format_args!("{other} in a select list"))),
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use procedure::{Expr, Output, Procedure};
-use types::{ColumnId, DataType, Error, Result, SystemType, TableId, Value};
+use types::{ColumnId, DataType, Error, Result, TableId, Value};
 
 use crate::copy::CopyOptions;
 use crate::schema::sequence::Sequence;

@@ -22,6 +22,7 @@ use super::table::Draft;
 use super::view::relations;
 use crate::bind::Binder;
 use crate::schema::catalog::{Materialized, View};
+use crate::schema::widths;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::Ddl;
 use crate::syntax::names::{as_sql, bare, fold, object_name, quoted};
@@ -44,8 +45,10 @@ impl Transition {
                 false => Err(relation_exists(&name)),
             };
         }
+        let reads = relations(&self.catalog, &create.query)?;
         let view = View {
-            reads: relations(&self.catalog, &create.query)?,
+            widths: widths(&self.catalog, &reads),
+            reads,
             columns: create.columns.iter().map(|column| fold(&column.name)).collect(),
             text: create.query.to_string(),
             query: create.query.clone(),
@@ -167,7 +170,11 @@ impl Transition {
 impl Draft {
     pub(super) fn rename_view(&mut self, new: &str) {
         if let Some(kept) = &mut self.table.materialized {
-            let view = View { name: new.to_owned(), ..(*kept.view).clone() };
+            let view = View {
+                widths: widths(&self.catalog, &reads),
+                name: new.to_owned(),
+                ..(*kept.view).clone()
+            };
             kept.view = Arc::new(view);
         }
     }
