@@ -186,8 +186,9 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
             prop::collection::vec(nullable(&element), 0..5).prop_map(Value::from).boxed()
         }
         DataType::Enum(of) => {
-            let positions = of.labels().iter().map(|label| Value::Int(label.position)).collect();
-            prop::sample::select::<Vec<Value>>(positions).boxed()
+            let labels = of.labels().iter();
+            let positions: Vec<Value> = labels.map(|label| Value::Int(label.position)).collect();
+            prop::sample::select(positions).boxed()
         }
         DataType::Record(_) | DataType::Unknown | DataType::Void | DataType::System(_) => {
             Just(Value::Null).boxed()

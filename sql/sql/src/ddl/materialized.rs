@@ -170,11 +170,7 @@ impl Transition {
 impl Draft {
     pub(super) fn rename_view(&mut self, new: &str) {
         if let Some(kept) = &mut self.table.materialized {
-            let view = View {
-                widths: widths(&self.catalog, &reads),
-                name: new.to_owned(),
-                ..(*kept.view).clone()
-            };
+            let view = View { name: new.to_owned(), ..(*kept.view).clone() };
             kept.view = Arc::new(view);
         }
     }
