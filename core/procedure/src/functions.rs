@@ -34,7 +34,7 @@ use arguments::{as_i32, nth};
 pub use datetime::DateField;
 pub use function::Function;
 pub use json::JsonFunction;
-pub use json::rows::JsonRows;
+pub use json::kinds::JsonRows;
 pub(crate) use strings::gathered;
 
 /// Whole exponents that `power` of floats takes.

@@ -15,6 +15,7 @@ use crate::datatype::DataType;
 use crate::datetime::check_date;
 use crate::error::{Error, Result, SqlState};
 use crate::moments;
+pub use crate::made::check_made_bytes;
 use crate::numeric::{self, Numeric};
 use crate::value::{Value, canonical_nan};
 
@@ -349,20 +350,6 @@ pub fn joined(a: &[Value], b: &[Value]) -> Result<Value> {
     let weight = |values: &[Value]| values.iter().map(Value::weight).sum::<usize>();
     check_made_bytes(weight(a) + weight(b))?;
     Ok(Value::array([a, b].concat()))
-}
-
-/// What a replica is willing to make of a few bytes of input.
-const MADE_BYTES_MAX: usize = 64 << 20;
-
-/// # Errors
-/// 54000 for a value that is too long to be made: one that is doubled again and again would ask for
-/// all memory.
-pub fn check_made_bytes(bytes: usize) -> Result<()> {
-    match bytes <= MADE_BYTES_MAX {
-        true => Ok(()),
-        false => Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
-            .with_detail(format!("A value of {bytes} bytes; {MADE_BYTES_MAX} can be made."))),
-    }
 }
 
 /// The type of `left || right`.

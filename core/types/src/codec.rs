@@ -24,9 +24,9 @@
 //! A varint is LEB128: seven bits a byte, the lowest first, the high bit set on all but the last.
 //! A numeric's digits, as an integer, have as many bytes as it takes; other varints hold 64 bits.
 //! Decoding refuses everything that encoding would not write (overlong varints, a negative zero,
-//! two NaNs, JSON of another form), so equal bytes and equal values are the same thing but for numerics' scales.
-//! Hostile input cannot reserve more memory than a small multiple of its own length, nor recurse
-//! deeper than [`DEPTH_MAX`].
+//! two NaNs, JSON of another form), so equal bytes and equal values are the same thing but for the
+//! scales of numerics. Hostile input cannot reserve more memory than a small multiple of its own
+//! length, nor recurse deeper than [`DEPTH_MAX`].
 
 use bytes::BufMut;
 

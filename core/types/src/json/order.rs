@@ -14,13 +14,15 @@
 //! and its bytes order as the walks do. *A quirk kept:* an empty array that is the whole value is
 //! below all scalars (`01`), though within a value it is above them.
 
+use compact_str::CompactString;
 use smallvec::SmallVec;
 
+use super::depth::DEPTH_MAX;
 use super::lexer::{Lexer, Token};
+use super::parse::canonical;
 use super::write::push_string;
-use super::{DEPTH_MAX, Jsonb};
-use crate::error::{Error, Result, SqlState};
-use crate::key::{push_numeric, push_text, take_numeric, take_text};
+use crate::error::Result;
+use crate::key_parts::{corrupt, push_numeric, push_text, take_numeric, take_text};
 use crate::numeric::{self, Numeric};
 
 const EMPTY: u8 = 0x01;
@@ -44,12 +46,12 @@ struct Open {
     awaits_key: bool,
 }
 
-/// Appends the bytes of a value.
-pub fn push_key(value: &Jsonb, out: &mut Bytes) {
-    if value.as_str() == "[]" {
+/// Appends the bytes of a value, which is in canonical form.
+pub fn push_key(value: &str, out: &mut Bytes) {
+    if value == "[]" {
         return out.push(EMPTY);
     }
-    let mut lexer = Lexer::new(value.as_str(), true);
+    let mut lexer = Lexer::new(value, true);
     let mut open: Vec<Open> = Vec::new();
     // The text is canonical, so no token is wrong.
     while let Ok(token) = lexer.next() {
@@ -110,15 +112,15 @@ fn number(text: &str) -> Numeric {
 }
 
 /// Reads a value back and moves the key behind it. Numbers come back with their shortest scale.
-pub(crate) fn take_key(rest: &mut &[u8]) -> Result<Jsonb> {
+pub(crate) fn take_key(rest: &mut &[u8]) -> Result<CompactString> {
     if let Some((&EMPTY, behind)) = rest.split_first() {
         *rest = behind;
-        return Ok(Jsonb::of_canonical("[]".into()));
+        return Ok("[]".into());
     }
     let mut out = String::new();
     take_value(rest, 0, &mut out)?;
     // Each value has one form.
-    let read = Jsonb::read_canonical(&out).filter(|read| read.as_str() != "[]");
+    let read = canonical(&out).ok().filter(|read| *read == out && read != "[]");
     read.ok_or_else(corrupt)
 }
 
@@ -156,8 +158,4 @@ fn take_string(rest: &mut &[u8], out: &mut String) -> Result<()> {
     let bytes = take_text(rest)?;
     push_string(std::str::from_utf8(&bytes).map_err(|_| corrupt())?, out);
     Ok(())
-}
-
-fn corrupt() -> Error {
-    Error::new(SqlState::DATA_CORRUPTED, "invalid key encoding")
 }

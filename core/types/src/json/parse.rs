@@ -2,11 +2,11 @@
 
 use compact_str::CompactString;
 
-use super::DEPTH_MAX;
+use super::depth::{DEPTH_MAX, too_deep};
 use super::lexer::{Lexer, Token};
 use super::write::push_string;
-use crate::arithmetic::check_made_bytes;
-use crate::error::{Error, Result, SqlState};
+use crate::error::Result;
+use crate::made::check_made_bytes;
 use crate::numeric;
 
 /// What is told of a text's parts as they come.
@@ -118,11 +118,6 @@ fn member<'a>(
     }
     parts.key(&key);
     lexer.next()
-}
-
-pub(super) fn too_deep() -> Error {
-    Error::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
-        .with_detail(format!("JSON may be nested {DEPTH_MAX} levels deep."))
 }
 
 /// Sorted, without doubles; scalars in canonical form.

@@ -6,9 +6,8 @@
 
 use std::borrow::Cow;
 
-use super::DEPTH_MAX;
+use super::depth::{DEPTH_MAX, too_deep};
 use super::lexer::{Lexer, Token};
-use super::parse::too_deep;
 use crate::error::Result;
 
 /// A value within a text that was found to be JSON; without blanks around it.

@@ -276,8 +276,8 @@ pub(super) fn compared_in(left: &DataType, right: &DataType) -> Option<DataType>
     }
 }
 
-/// Two of type `jsonb`, of which one says so: how long a comparison takes follows from that. Columns
-/// stay as they are, so that they can be looked up.
+/// Two of type `jsonb`, of which one says so: how long a comparison takes follows from that.
+/// Columns stay as they are, so that they can be looked up.
 fn shown_as_jsonb(left: Expr, right: Expr) -> (Expr, Expr) {
     let says = |side: &Expr| !matches!(side, Expr::Column(_) | Expr::Reg(_));
     let said =

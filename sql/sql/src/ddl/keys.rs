@@ -1,12 +1,17 @@
 //! What a key can be made of.
 
-use types::{DataType, Error, Result, SqlState};
+use types::{ColumnId, Error, Result, SqlState};
 
+use crate::schema::catalog::Table;
+
+/// The column, if its values have an order.
+///
 /// # Errors
-/// 42704 for a type whose values have no order.
-pub(super) fn indexable(data_type: &DataType) -> Result<()> {
+/// 42704.
+pub(super) fn indexable(table: &Table, column: ColumnId) -> Result<ColumnId> {
+    let data_type = table.column_type(column);
     if data_type.is_comparable() {
-        return Ok(());
+        return Ok(column);
     }
     let what =
         format!("data type {data_type} has no default operator class for access method \"btree\"");

@@ -293,8 +293,7 @@ impl Draft {
                     format!("column \"{name}\" appears twice in a key"),
                 ));
             }
-            super::keys::indexable(self.table.column_type(column))?;
-            columns.push(column);
+            columns.push(super::keys::indexable(&self.table, column)?);
         }
         Ok(columns)
     }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use types::arithmetic::check_made_bytes;
 use types::json::raw::Raw;
-use types::json::write::{push_string, push_value};
+use types::json::write::push_string;
+use types::to_json::push_value;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::{JsonFunction, invalid, made, whole};

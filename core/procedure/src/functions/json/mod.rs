@@ -11,6 +11,7 @@
 
 mod contain;
 mod edit;
+pub(crate) mod kinds;
 mod make;
 pub(crate) mod rows;
 

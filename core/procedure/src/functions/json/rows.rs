@@ -3,47 +3,22 @@
 use std::ops::ControlFlow;
 
 use types::json::raw::{Kind, Raw};
-use types::{DataType, Result, Value};
+use types::{DataType, Result, Stop, Value};
 
+use super::kinds::JsonRows;
 use super::{given, invalid, whole};
 use crate::meter::Meter;
-use crate::run_query::{Flow, Sink};
 
-/// What the rows are of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum JsonRows {
-    /// `json_array_elements`
-    Elements,
-    /// `json_array_elements_text`
-    ElementTexts,
-    /// `json_each`: a key and a value.
-    Members,
-    /// `json_each_text`
-    MemberTexts,
-    /// `json_object_keys`
-    Keys,
-    /// `json_to_record`: the object itself, of whose members the columns are made.
-    Record,
-    /// `json_to_recordset`: each of an array.
-    Records,
-}
-
-impl JsonRows {
-    /// Columns of a row.
-    pub fn width(self) -> u16 {
-        match self {
-            JsonRows::Members | JsonRows::MemberTexts => 2,
-            _ => 1,
-        }
-    }
-
-    fn is_of_object(self) -> bool {
-        !matches!(self, JsonRows::Elements | JsonRows::ElementTexts | JsonRows::Records)
-    }
-}
+/// As of a query.
+type Flow = Result<ControlFlow<()>, Stop>;
 
 /// Pushes the rows of a call.
-pub(crate) fn rows(of: JsonRows, value: &Value, meter: &Meter, sink: Sink<'_>) -> Flow {
+pub(crate) fn rows(
+    of: JsonRows,
+    value: &Value,
+    meter: &Meter,
+    sink: &mut dyn FnMut(&[Value]) -> Flow,
+) -> Flow {
     let is_jsonb = matches!(value, Value::Jsonb(_));
     let whole = whole(value);
     meter.spend_bytes(whole.text().len())?;

@@ -485,9 +485,8 @@ impl Scope<'_> {
             }
             (Function::DatePart | Function::DateTrunc, [Expr::Const(_), _]) => column_kind(result),
             (Function::Extract | Function::DatePart | Function::DateTrunc, _) => None,
-            (Function::Json(_), _) => None,
-            // Which values are drawn depends on how a query is carried out.
-            (function, _) if function.draws() => None,
+            // Which values are drawn depends on how a query is carried out; JSON is a text there.
+            (function, _) if function.draws() || matches!(function, Function::Json(_)) => None,
             _ => computed_kind(result),
         }
     }
