@@ -200,7 +200,13 @@ fn given(expr: &ast::Expr) -> Option<Value> {
             Some(Value::from(elements))
         }
         ast::Expr::Value(value) => text(value).map(Value::from),
-        ast::Expr::TypedString(string) => typed(&text(&string.value)?, &string.data_type),
+        ast::Expr::TypedString(string) => {
+            let said = text(&string.value)?;
+            match data_type(&string.data_type).ok()? {
+                DataType::Timestamptz => Some(Value::from(said)),
+                _ => typed(&said, &string.data_type),
+            }
+        }
         ast::Expr::Cast { expr, data_type, .. } => match &**expr {
             ast::Expr::Value(value) => typed(&text(value)?, data_type),
             _ => None,

@@ -159,6 +159,9 @@ impl Database {
                         ColumnSource::Counted(sequence) => {
                             Value::Int(sequence.all_values().value(place).unwrap())
                         }
+                        ColumnSource::RowId => {
+                            Value::Uuid(types::Stamp::new(1, 0).row_id(place as u32))
+                        }
                     });
                     new.collect()
                 });

@@ -146,7 +146,7 @@ fn what_a_statement_writes_is_recorded_in_utc() {
                 "INSERT INTO t VALUES (1, '2024-01-01 06:00'::timestamp, NULL, NULL)",
                 "INSERT INTO t VALUES (2, timestamp '2024-01-01 06:00', NULL, '06:00')",
                 "INSERT INTO t VALUES (3, timestamptz '2024-01-01 06:00', NULL, '''')",
-                "INSERT INTO t (a, at) SELECT 4, '2024-01-01 06:00'::timestamp",
+                "INSERT INTO t (a, at) VALUES (4, '2024-01-01 06:00'::timestamp)",
                 "INSERT INTO t VALUES (5, '2024-01-01 12:00+00', '2024-01-01 12:00Z'::timestamptz, '')",
                 "INSERT INTO t VALUES (6, date '2024-01-01', NULL, NULL)",
                 "UPDATE t SET at = '2024-01-01 06:00'::timestamp
