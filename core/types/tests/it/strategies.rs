@@ -80,7 +80,7 @@ pub fn intervals() -> impl Strategy<Value = Interval> {
     let count = || prop_oneof![-2..3i32, any::<i32>(), Just(30), Just(i32::MIN), Just(i32::MAX)];
     let us = prop_oneof![
         (-2..3i64).prop_map(|days| days * DAY_US),
-        (i64::MIN + 1..=i64::MAX),
+        i64::MIN + 1..=i64::MAX,
         // The text of the least of all is more than is read, in PostgreSQL too.
         Just(i64::MIN + 1),
         Just(i64::MAX),
