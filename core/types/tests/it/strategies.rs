@@ -138,6 +138,8 @@ pub fn column_types() -> Vec<DataType> {
         DataType::Char(45),
         DataType::Bytea,
         DataType::Uuid,
+        DataType::Inet,
+        DataType::Cidr,
         DataType::Date,
         DataType::Timestamp,
         DataType::Timestamptz,
@@ -191,10 +193,24 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
             let positions: Vec<Value> = labels.map(|label| Value::Int(label.position)).collect();
             prop::sample::select(positions).boxed()
         }
+        DataType::Inet => addresses().boxed(),
+        DataType::Cidr => addresses()
+            .prop_map(|address| types::cast::cast(&address, &DataType::Cidr, true).unwrap())
+            .boxed(),
         DataType::Record(_) | DataType::Unknown | DataType::Void | DataType::System(_) => {
             Just(Value::Null).boxed()
         }
     }
+}
+
+/// Of hosts in networks, in both versions.
+fn addresses() -> impl Strategy<Value = Value> {
+    let read = |text: String| Value::read_text(&DataType::Inet, &text).unwrap();
+    let version_4 = (any::<[u8; 4]>(), 0..=32_u8)
+        .prop_map(|(octets, bits)| format!("{}/{bits}", std::net::Ipv4Addr::from(octets)));
+    let version_6 = (any::<[u8; 16]>(), 0..=128_u8)
+        .prop_map(|(octets, bits)| format!("{}/{bits}", std::net::Ipv6Addr::from(octets)));
+    prop_oneof![version_4, version_6].prop_map(read)
 }
 
 pub fn nullable(data_type: &DataType) -> BoxedStrategy<Value> {
