@@ -136,10 +136,7 @@ impl Column {
     /// Whether its words are a view.
     #[inline]
     pub(crate) fn is_string(&self) -> bool {
-        matches!(
-            self.kind,
-            Kind::Text | Kind::Bytes | Kind::Numeric | Kind::Jsonb | Kind::Array
-        )
+        matches!(self.kind, Kind::Text | Kind::Bytes | Kind::Numeric | Kind::Jsonb | Kind::Array)
     }
 
     /// Its words where they are the view of a long string.
@@ -293,9 +290,8 @@ impl Column {
             Kind::Jsonb => Value::Jsonb(Jsonb::stored(heap.text(cell.words))),
             Kind::Bytes => heap.with_bytes(cell.words, |bytes| Value::Bytes(Arc::from(bytes))),
             // What was encoded here is decoded.
-            Kind::Array => heap.with_bytes(cell.words, |mut bytes| {
-                decode_value(&mut bytes).unwrap_or_default()
-            }),
+            Kind::Array => heap
+                .with_bytes(cell.words, |mut bytes| decode_value(&mut bytes).unwrap_or_default()),
         }
     }
 }

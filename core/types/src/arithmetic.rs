@@ -14,8 +14,8 @@ use crate::cast::{self, cast, common_type, in_range, out_of_range};
 use crate::datatype::DataType;
 use crate::datetime::check_date;
 use crate::error::{Error, Result, SqlState};
-use crate::moments;
 pub use crate::made::check_made_bytes;
+use crate::moments;
 use crate::numeric::{self, Numeric};
 use crate::value::{Value, canonical_nan};
 

@@ -137,7 +137,7 @@ pub fn assign_to(value: Value, data_type: &DataType) -> Result<Value> {
         | (Value::Time(_), DataType::Time(None))
         | (Value::Timetz(_), DataType::Timetz(None)) => true,
         (Value::Interval(_), DataType::Interval(fields)) => *fields == Fields::ALL,
-        | (Value::Int(_), DataType::Enum(_)) => true,
+        (Value::Int(_), DataType::Enum(_)) => true,
         _ => false,
     };
     if fits { Ok(value) } else { cast(&value, data_type, false) }
@@ -172,10 +172,8 @@ fn cast_scalar(value: &Value, target: &DataType) -> Result<Value> {
             Value::Interval(_) | Value::Time(_) | Value::Timetz(_),
             DataType::Interval(_) | DataType::Time(_) | DataType::Timetz(_),
         )
-        | (
-            Value::Timestamp(_) | Value::Timestamptz(_),
-            DataType::Time(_) | DataType::Timetz(_),
-        ) => {
+        | (Value::Timestamp(_), DataType::Time(_) | DataType::Timetz(_))
+        | (Value::Timestamptz(_), DataType::Time(_) | DataType::Timetz(_)) => {
             return cast_time(value, target);
         }
         (Value::Bytes(_), DataType::Bytea | DataType::Inet) | (Value::Uuid(_), DataType::Uuid) => {

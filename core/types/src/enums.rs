@@ -5,8 +5,8 @@
 //! ones put between others, without a change to a row:
 //!
 //! ```text
-//! CREATE TYPE … AS ENUM ('a', 'b', 'c')     a 1.0    b 2.0           c 3.0      position = n × 2^32
-//! ALTER TYPE … ADD VALUE 'd' BEFORE 'c'     a 1.0    b 2.0   d 2.5   c 3.0
+//! CREATE TYPE … AS ENUM ('a', 'b', 'c')     a 1.0   b 2.0           c 3.0     position = n × 2^32
+//! ALTER TYPE … ADD VALUE 'd' BEFORE 'c'     a 1.0   b 2.0   d 2.5   c 3.0
 //! ```
 //!
 //! Positions are PostgreSQL's `enumsortorder` times 2^32, exactly. A position never changes and is
@@ -209,9 +209,8 @@ fn check_label(label: &str) -> Result<()> {
         true => Ok(()),
         false => {
             let what = format!("invalid enum label \"{label}\"");
-            Err(Error::new(SqlState::INVALID_NAME, what).with_detail(format!(
-                "Labels must be {LABEL_BYTES_MAX} bytes or less."
-            )))
+            Err(Error::new(SqlState::INVALID_NAME, what)
+                .with_detail(format!("Labels must be {LABEL_BYTES_MAX} bytes or less.")))
         }
     }
 }

@@ -156,10 +156,7 @@ pub fn encode_column(
     }
     let out = &mut out.0;
     match (value, data_type) {
-        (
-            Value::Int(i),
-            DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Enum(_),
-        ) => {
+        (Value::Int(i), DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Enum(_)) => {
             out.extend_from_slice(&encode_int_key(*i));
         }
         (Value::Text(text), DataType::Text | DataType::Varchar(_) | DataType::Char(_)) => {

@@ -18,13 +18,19 @@
 
 use std::time::Duration;
 
-use openraft::LogId;
+use openraft::error::{Infallible, RPCError, RaftError};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use openraft::{EmptyNode, LogId};
 use tokio::task::JoinHandle;
 
-use crate::peers::Appended;
 use crate::raft_types::Types;
 use crate::store::bytes_of;
+
+/// What becomes of an append.
+pub(crate) type Appended = std::result::Result<
+    AppendEntriesResponse<u64>,
+    RPCError<u64, EmptyNode, RaftError<u64, Infallible>>,
+>;
 
 /// What a line of 20 Mbit/s carries in a heartbeat's time.
 const LARGE_BYTES: usize = 256 << 10;

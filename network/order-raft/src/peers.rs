@@ -18,7 +18,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use types::{Error, Result};
 
 use crate::commits::{Asked, Known, LATER, Verdict};
-use crate::large::{LARGE_TIME, UnderWay, heartbeat_of, is_large};
+use crate::large::{Appended, LARGE_TIME, UnderWay, heartbeat_of, is_large};
 use crate::lives::{Lead, Lives};
 use crate::machine::no_snapshots;
 use crate::raft_types::Types;
@@ -33,8 +33,6 @@ const BACKOFF: Duration = Duration::from_millis(150);
 const OUTDATED: &str = "a member has begun another life than this lead counts for";
 
 type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftError<u64, E>>>;
-
-pub(crate) type Appended = RaftResult<AppendEntriesResponse<u64>, openraft::error::Infallible>;
 
 #[derive(Clone)]
 pub(crate) struct Peers {
@@ -104,11 +102,7 @@ impl Peer {
 }
 
 impl Peer {
-    async fn append(
-        &self,
-        rpc: AppendEntriesRequest<Types>,
-        option: &RPCOption,
-    ) -> Appended {
+    async fn append(&self, rpc: AppendEntriesRequest<Types>, option: &RPCOption) -> Appended {
         let (lead, committed) = (rpc.vote, rpc.leader_commit);
         let request = |lives| Request::Append(rpc, lives);
         let answer = self.ask_for(lead.leader_id, request, option).await;
@@ -118,11 +112,7 @@ impl Peer {
     }
 
     /// One with much in it: see [`large`](crate::large).
-    async fn append_large(
-        &self,
-        rpc: AppendEntriesRequest<Types>,
-        option: &RPCOption,
-    ) -> Appended {
+    async fn append_large(&self, rpc: AppendEntriesRequest<Types>, option: &RPCOption) -> Appended {
         let heartbeat = heartbeat_of(&rpc);
         let earlier = lock(&self.under_way).take().filter(|earlier| earlier.brings(&rpc));
         let mut under_way = earlier.unwrap_or_else(|| {

@@ -22,7 +22,8 @@ pub(crate) const EPOCH_DAYS: i32 = 10_957;
 pub(crate) const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
 
 /// What stands for values that no operator here reads as PostgreSQL does: arrays, some of which
-/// count from 0 in system tables, positions of enums' labels, and numbers that show themselves as names.
+/// count from 0 in system tables, positions of enums' labels, and numbers that show themselves as
+/// names.
 pub(crate) const OPAQUE: ArrowType = ArrowType::Interval(IntervalUnit::YearMonth);
 
 /// The Arrow type of a SQL type's values, system tables' own types included.

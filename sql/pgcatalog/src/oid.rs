@@ -10,7 +10,7 @@
 //! ├───┼────────┼───────────────────┴─────────────┤
 //! │ 0 │ kind   │ hash of (table, name)           │  constraint, routine, view, schema: by name
 //! ├───┼────────┼─────────────────────────────────┤
-//! │ 0 │ 0      │ 16384 + table                   │  table, enum type, in the range of PostgreSQL's users
+//! │ 0 │ 0      │ 16384 + table                   │  table, enum type: PostgreSQL's users' range
 //! └───┴────────┴─────────────────────────────────┘
 //! ```
 //!

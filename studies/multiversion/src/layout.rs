@@ -252,10 +252,7 @@ impl Layout {
         };
         let columns: Box<[Column]> = schema.column_types().enumerate().map(place).collect();
         let is_long = |c: &&Column| {
-            matches!(
-                c.kind,
-                Kind::Text | Kind::Bytes | Kind::Numeric | Kind::Jsonb | Kind::Array
-            )
+            matches!(c.kind, Kind::Text | Kind::Bytes | Kind::Numeric | Kind::Jsonb | Kind::Array)
         };
         let long = columns.iter().enumerate().filter(|(_, c)| is_long(c));
         let long = long.map(|(id, column)| (id as ColumnId, column.offset)).collect();
@@ -357,9 +354,9 @@ impl Layout {
                 Value::Jsonb(Jsonb::stored(text.into()))
             }),
             // What was encoded here is decoded.
-            Kind::Array => self.strings.with_bytes(words, |mut bytes| {
-                decode_value(&mut bytes).unwrap_or_default()
-            }),
+            Kind::Array => self
+                .strings
+                .with_bytes(words, |mut bytes| decode_value(&mut bytes).unwrap_or_default()),
         }
     }
 

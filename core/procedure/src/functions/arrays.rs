@@ -107,8 +107,7 @@ fn slice(array: &Value, bounds: &[Cow<'_, Value>]) -> Result<Value> {
         _ => Some(own),
     };
     let length = elements.len() as i64;
-    let (Some(lower), Some(upper)) =
-        (bound(lower, has_lower, 1), bound(upper, has_upper, length))
+    let (Some(lower), Some(upper)) = (bound(lower, has_lower, 1), bound(upper, has_upper, length))
     else {
         return Ok(Value::Null);
     };

@@ -27,7 +27,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub const MANY: Faults = 
+    pub const MANY: Faults =
         Faults { delay_ms_max: 30, lost_one_in: 8, doubled_one_in: 10, bytes_per_ms: 0 };
 }
 
@@ -67,11 +67,7 @@ impl Network for Wire {
 }
 
 /// One way; whether the message is there twice.
-async fn pass(
-    wires: &Mutex<Wires>,
-    (from, to): (usize, usize),
-    bytes: usize,
-) -> io::Result<bool> {
+async fn pass(wires: &Mutex<Wires>, (from, to): (usize, usize), bytes: usize) -> io::Result<bool> {
     let (delay, doubled, lost) = {
         let mut wires = wires.lock().unwrap();
         let Faults { delay_ms_max, lost_one_in, doubled_one_in, bytes_per_ms } = wires.faults;

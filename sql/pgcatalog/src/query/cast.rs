@@ -45,9 +45,7 @@ impl Names<'_> {
         match (value, to) {
             (Value::Text(text), to) if to.is_object() => self.object(text, to),
             // Columns of system tables have these types, and no values.
-            (_, SystemType::PgLsn) => {
-                Err(Error::unsupported(format_args!("type {}", to.name())))
-            }
+            (_, SystemType::PgLsn) => Err(Error::unsupported(format_args!("type {}", to.name()))),
             (Value::Text(text), SystemType::Char) => {
                 Ok(Value::text(text.chars().next().map(String::from).unwrap_or_default()))
             }

@@ -230,6 +230,7 @@ pub(super) fn are_arrays(left: &Typed, right: &Typed) -> bool {
 }
 
 fn no_subscripts(data_type: &DataType) -> Error {
-    let what = format!("cannot subscript type {data_type} because it does not support subscripting");
+    let what =
+        format!("cannot subscript type {data_type} because it does not support subscripting");
     Error::new(SqlState::DATATYPE_MISMATCH, what)
 }

@@ -600,8 +600,8 @@ pub(super) fn network_text(address: Expr) -> Expr {
     Expr::Call { function, arguments, result: DataType::Text }
 }
 
-/// A value as clients are shown it: of an enum its label, an address without the length of its network, if that is the
-/// whole address and the type is a host's.
+/// A value as clients are shown it: of an enum its label, an address without the length of its
+/// network, if that is the whole address and the type is a host's.
 pub(super) fn as_shown(value: Expr, data_type: &DataType) -> Expr {
     if let Some(of) = data_type.enum_type() {
         return labels(value, data_type, of).expr;

@@ -62,9 +62,7 @@ impl Binder<'_> {
                 ast::DiscardObject::SEQUENCES => Discarded::Sequences,
                 ast::DiscardObject::TEMP => Discarded::Temporary,
             })),
-            S::Prepare { name, data_types, .. } => {
-                prepare(self.catalog, name, data_types, text)?
-            }
+            S::Prepare { name, data_types, .. } => prepare(self.catalog, name, data_types, text)?,
             S::Execute { name: Some(name), parameters, .. } => self.execute(name, parameters)?,
             S::Deallocate { name, .. } => match fold(name).as_str() {
                 "all" => Statement::Command(Command::Deallocate(None)),

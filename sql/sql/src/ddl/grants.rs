@@ -328,7 +328,8 @@ impl Transition {
             Commented::View(view) => {
                 let view = self.catalog.view(view).ok_or_else(missing)?;
                 let session = SessionInfo::default();
-                let bound = Binder::new(&self.catalog, &session, Vec::new()).query(&view.query_over(&self.catalog));
+                let query = view.query_over(&self.catalog);
+                let bound = Binder::new(&self.catalog, &session, Vec::new()).query(&query);
                 let bound = bound.map_err(|_| {
                     Error::unsupported(
                         "a privilege on a column of a view that only an analytical \

@@ -9,8 +9,7 @@ use sqlparser::tokenizer::Token;
 use types::{Error, Result, SqlState};
 
 use super::syntax::{
-    self,
-    Block, Declaration, DeclarationKind, Into, LoopKind, Node, Raise, RaiseOption, Statement,
+    self, Block, Declaration, DeclarationKind, Into, LoopKind, Node, Raise, RaiseOption, Statement,
     Target, TypeName,
 };
 use super::tokens::{NESTING_MAX, Reads, Tokens, at_line, is_range, is_word};

@@ -44,8 +44,8 @@ use crate::syntax::names::{PUBLIC, bare, fold, key, object_name, quoted_if_neede
 use crate::syntax::parse::name_in;
 use crate::syntax::parsed::{Body, Parsed};
 use crate::syntax::path::SearchPath;
-use crate::syntax::user_types::TypeStatement;
 use crate::syntax::sequence::sequence_text;
+use crate::syntax::user_types::TypeStatement;
 
 impl SearchPath {
     /// Those that there are, without the system's, which come first whatever the path says.

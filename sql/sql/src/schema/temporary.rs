@@ -284,10 +284,9 @@ fn is_temporary(object: &Commented, schema: &str) -> bool {
         | Commented::Constraint(id, _)
         | Commented::Sequence(id) => id.is_temporary(),
         Commented::View(name) => schema_of(name) == schema,
-        Commented::Routine(_)
-        | Commented::Schema(_)
-        | Commented::Type(_)
-        | Commented::Database => false,
+        Commented::Routine(_) | Commented::Schema(_) | Commented::Type(_) | Commented::Database => {
+            false
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A type has two numbers of those that tables have: its own and that of its arrays. Columns,
 //! parameters and expressions hold the type itself as it is in their catalog
-//! ([`DataType::Enum`]), so that who formats, reads or compares a value asks no catalog; a change of
-//! a type puts the new one in the place of the old in all that the catalog has.
+//! ([`DataType::Enum`]), so that formatting, reading or comparing a value asks no catalog; a change
+//! of a type puts the new one in the place of the old in all that the catalog has.
 
 use std::sync::Arc;
 
@@ -246,8 +246,8 @@ fn is_labels_of(arguments: &[Expr], of: &EnumType) -> bool {
     }
 }
 
-/// What [`Function::EnumLabel`] knows labels by: the type's number, then position and label of each,
-/// in their order.
+/// What [`Function::EnumLabel`] knows labels by: the type's number, then position and label of
+/// each, in their order.
 pub(crate) fn labels_of(of: &EnumType) -> Value {
     let mut values = vec![Value::Int(i64::from(of.oid))];
     for label in of.labels() {

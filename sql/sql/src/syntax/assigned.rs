@@ -89,7 +89,9 @@ fn end_of_value(tokens: &[TokenWithSpan], from: usize) -> usize {
             },
             Token::Comma | Token::RParen => return at,
             _ if matches!(keyword(&tokens[at]), Keyword::WHERE | Keyword::RETURNING) => return at,
-            _ if keyword(&tokens[at]) == Keyword::FROM && !is_distinct_from(tokens, at) => return at,
+            _ if keyword(&tokens[at]) == Keyword::FROM && !is_distinct_from(tokens, at) => {
+                return at;
+            }
             _ => {}
         }
         at += 1;
@@ -153,6 +155,9 @@ mod tests {
     fn types_may_be_spelled_with_a_word() {
         same("CREATE TABLE t (a integer ARRAY, b text)", "CREATE TABLE t (a integer[], b text)");
         same("CREATE TABLE t (a varchar(3) ARRAY[4])", "CREATE TABLE t (a varchar(3)[])");
-        same("CREATE TABLE t (a int[] DEFAULT ARRAY[1])", "CREATE TABLE t (a int[] DEFAULT ARRAY[1])");
+        same(
+            "CREATE TABLE t (a int[] DEFAULT ARRAY[1])",
+            "CREATE TABLE t (a int[] DEFAULT ARRAY[1])",
+        );
     }
 }

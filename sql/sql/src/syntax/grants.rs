@@ -302,7 +302,15 @@ pub(crate) fn changed_owner(
         return None;
     }
     let words = [
-        "table", "view", "sequence", "function", "procedure", "routine", "schema", "type", "database",
+        "table",
+        "view",
+        "sequence",
+        "function",
+        "procedure",
+        "routine",
+        "schema",
+        "type",
+        "database",
     ];
     let kind = tokens.get(1).and_then(|kind| words.into_iter().find(|word| is(kind, word)))?;
     (0..2).for_each(|_| drop(parser.next_token()));

@@ -212,8 +212,7 @@ impl Parsed {
         };
         // A sequence says so by its schema alone, and has the session's own once it was settled.
         let numbered = |rest: &str| rest.starts_with('_');
-        let own =
-            |schema: &str| is_sequence && schema.strip_prefix(PG_TEMP).is_some_and(numbered);
+        let own = |schema: &str| is_sequence && schema.strip_prefix(PG_TEMP).is_some_and(numbered);
         let says_so = |schema: &str| schema == PG_TEMP || own(schema);
         *says |= schema.as_deref().or(first).is_some_and(says_so);
         *says

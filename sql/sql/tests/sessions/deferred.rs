@@ -186,7 +186,8 @@ fn a_schema_change_does_not_lose_sight_of_a_key_that_waits() {
             let _ = client.run("ROLLBACK").await;
         }
         // What does not touch it goes on.
-        run(&mut client, "BEGIN; INSERT INTO c VALUES (1, 10); ALTER TABLE c ADD COLUMN r int").await;
+        run(&mut client, "BEGIN; INSERT INTO c VALUES (1, 10); ALTER TABLE c ADD COLUMN r int")
+            .await;
         run(&mut client, "CREATE TABLE e (id int); INSERT INTO p VALUES (10); COMMIT").await;
         assert_eq!(client.number("SELECT count(*) FROM c").await, 1);
         node.verify();
@@ -198,10 +199,12 @@ fn keys_of_one_name_wait_each_for_itself() {
     block_on(async {
         let node = Node::new("harmony");
         let mut client = node.session();
-        run(&mut client, "CREATE TABLE p (id int PRIMARY KEY); CREATE SCHEMA s1; CREATE SCHEMA s2").await;
+        run(&mut client, "CREATE TABLE p (id int PRIMARY KEY); CREATE SCHEMA s1; CREATE SCHEMA s2")
+            .await;
         for schema in ["s1", "s2"] {
             let key = "CONSTRAINT kk REFERENCES p DEFERRABLE INITIALLY DEFERRED";
-            run(&mut client, &format!("CREATE TABLE {schema}.t (id int PRIMARY KEY, p int {key})")).await;
+            run(&mut client, &format!("CREATE TABLE {schema}.t (id int PRIMARY KEY, p int {key})"))
+                .await;
         }
         // Also where the session has objects of its own.
         for (id, own) in [(1, "SELECT 1"), (2, "CREATE TEMP TABLE own (id int)")] {
@@ -213,11 +216,13 @@ fn keys_of_one_name_wait_each_for_itself() {
         assert_eq!(late.code(), SqlState::FOREIGN_KEY_VIOLATION);
         let _ = client.run("ROLLBACK").await;
         // A key whose old rows were never looked at does not wait.
-        run(&mut client, "ALTER TABLE s1.t DROP CONSTRAINT kk; INSERT INTO s1.t VALUES (1, 99)").await;
+        run(&mut client, "ALTER TABLE s1.t DROP CONSTRAINT kk; INSERT INTO s1.t VALUES (1, 99)")
+            .await;
         let late = "ALTER TABLE s1.t ADD CONSTRAINT kk FOREIGN KEY (p) REFERENCES p \
              DEFERRABLE INITIALLY DEFERRED NOT VALID";
         run(&mut client, late).await;
-        run(&mut client, "INSERT INTO p VALUES (5); BEGIN; INSERT INTO s1.t VALUES (2, 5); COMMIT").await;
+        run(&mut client, "INSERT INTO p VALUES (5); BEGIN; INSERT INTO s1.t VALUES (2, 5); COMMIT")
+            .await;
         node.verify();
     });
 }

@@ -38,7 +38,9 @@ fn transactions(round: i64) -> Vec<Body> {
             vec![Value::Int(a), Value::Int(place * LABEL_STEP), Value::text(format!("t{n}"))];
         bodies.extend([
             Body::call("feel", arguments),
-            statement(&format!("UPDATE p SET tags = tags || m::text WHERE m > 'sad' AND id <> {a}")),
+            statement(&format!(
+                "UPDATE p SET tags = tags || m::text WHERE m > 'sad' AND id <> {a}"
+            )),
             statement(&format!("UPDATE p SET past = enum_range(NULL, m) WHERE id = {a}")),
         ]);
     }

@@ -516,7 +516,8 @@ fn what_is_changed_is_no_with() {
         let node = Node::new("harmony");
         let mut client = node.session();
         run(&mut client, "CREATE TABLE t (id int PRIMARY KEY); CREATE SCHEMA s").await;
-        run(&mut client, "CREATE TABLE s.t (id int PRIMARY KEY); CREATE TEMP TABLE t (id int)").await;
+        run(&mut client, "CREATE TABLE s.t (id int PRIMARY KEY); CREATE TEMP TABLE t (id int)")
+            .await;
         let with = "WITH t AS (SELECT 1 AS id)";
         for (path, table) in [("public", "pg_temp.t"), ("s, public, pg_temp", "s.t")] {
             run(&mut client, &format!("SET search_path = {path}")).await;

@@ -111,8 +111,12 @@ fn parameters_of_time_are_recorded_with_their_types() {
     block_on(async {
         let node = Node::new("harmony");
         let mut client = node.session();
-        client.run("CREATE TABLE t (id int PRIMARY KEY, i interval, c time, z timetz)").await.unwrap();
-        let types = [DataType::Int4, DataType::INTERVAL, DataType::Time(None), DataType::Timetz(None)];
+        client
+            .run("CREATE TABLE t (id int PRIMARY KEY, i interval, c time, z timetz)")
+            .await
+            .unwrap();
+        let types =
+            [DataType::Int4, DataType::INTERVAL, DataType::Time(None), DataType::Timetz(None)];
         let insert = "INSERT INTO t VALUES ($1, $2, $3, $4)";
         let values = [
             Value::Interval(Interval::new(14, -3, 1)),
@@ -161,7 +165,10 @@ fn zones_and_styles_are_a_sessions_own() {
              = timestamptz '2024-03-31 12:00+00'";
         let moved = client.run(moved).await.unwrap();
         assert_eq!(moved[0][..], [Value::Bool(true), Value::Bool(true)]);
-        assert_eq!(client.number("SELECT count(*) FROM t WHERE z + interval '1 hour' > z").await, 1);
+        assert_eq!(
+            client.number("SELECT count(*) FROM t WHERE z + interval '1 hour' > z").await,
+            1
+        );
         let by_days = client.run("SELECT z + i FROM t").await;
         assert_eq!(code(by_days), SqlState::FEATURE_NOT_SUPPORTED);
         client.run("UPDATE t SET i = '-2 days', z = z - interval '1 hour'").await.unwrap();
