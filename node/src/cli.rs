@@ -1,4 +1,4 @@
-//! The command line: what can be asked of `tally`, and what its exit code says.
+//! The command line: every command and option of `tally`, and the exit codes.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! What a folder is that a command line names: a ledger, a backup of one, or half of one.
+//! Recognises what a folder on the command line is: a ledger, a backup, an unfinished copy of
+//! either, or none of them.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io::ErrorKind;

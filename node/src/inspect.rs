@@ -1,4 +1,5 @@
-//! `tally verify` and `tally receipt`: what can be said of a ledger without a node.
+//! `tally verify` and `tally receipt`: check a ledger's folder, and show a receipt, without a
+//! running node.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What is made of the command line's own description: manual pages, and completions of shells.
+//! Manual pages and shell completions, generated from the command line's definition.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! What a node that runs shows on its second port, and what that port may change.
+//! The state of a running node that its second port (metrics, status, console) shows, and the few
+//! things that port may change.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};

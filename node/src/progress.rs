@@ -1,4 +1,4 @@
-//! What happens now: a bar on a terminal, one line for each finished step elsewhere.
+//! Progress of a long command: a bar on a terminal, one line for each finished step elsewhere.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! The undo arenas of a block while the workers of a job write into them, one for each worker.
+//! The undo arenas of a block, one for each worker, which allocate undo versions from them without
+//! waiting for each other.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

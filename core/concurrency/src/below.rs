@@ -1,4 +1,5 @@
-//! The state that a transaction's own writes lie over.
+//! The committed state that a transaction reads through its overlay where it has not written
+//! itself: a block snapshot, or the newest state.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,6 @@
-//! An access that is looked at after each step, where a transaction may have to end early.
+//! An `Access` that runs a check after each operation, and ends the transaction early where the
+//! check fails: for cancellation, and for validity that another transaction may have broken
+//! meanwhile.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,5 @@
-//! What a concurrency-control protocol is to the rest of the system.
+//! The seam to a concurrency-control protocol: what it says of itself ([`ProtocolInfo`]), its
+//! options, and how it is run block by block ([`Protocol`]).
 
 use std::any::Any;
 use std::sync::{Arc, Mutex};

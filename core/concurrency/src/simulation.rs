@@ -1,5 +1,5 @@
-//! Simulation: every transaction of a block on one snapshot, in parallel: the first half of every
-//! optimistic protocol.
+//! Simulation: runs every transaction of a block on one snapshot, in parallel, and records what it
+//! read and wrote. The first half of every optimistic protocol.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

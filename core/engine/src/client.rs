@@ -1,4 +1,6 @@
-//! Clients of this node: what stands beside a request in the replica until its answer is sent.
+//! What the engine attaches to a request while it passes through the replica: the client that waits
+//! for the answer, and since when. The replica carries it as a type parameter and never looks
+//! inside.
 
 use std::time::Instant;
 

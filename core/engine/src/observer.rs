@@ -1,4 +1,5 @@
-//! What an engine tells of its blocks, for metrics.
+//! [`Observer`]: how an engine reports finished blocks, answers and checkpoints to the metrics,
+//! without knowing them.
 
 use std::sync::Arc;
 use std::time::Duration;

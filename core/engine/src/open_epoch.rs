@@ -1,5 +1,6 @@
-//! A block that is open, and which of the calls that wait may enter it: see
-//! [`epoch_entry`](crate::epoch_entry).
+//! An open block under an online protocol, as shared by the threads that run calls in it: which
+//! waiting calls enter, which are refused, and when it can be closed.
+//! [`epoch_entry`](crate::epoch_entry) says by which rules.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! A start that has stopped before a block that fails, and what it takes to
-//! [skip](replica::skip) it.
+//! A node that has stopped before a block which fails to execute: why, whether the block can be
+//! [skipped](replica::skip), and the order that skips it.
 
 use ledger::{Batch, OrderHeader, OrderSeal};
 use pipeline::Rules;

@@ -1,4 +1,5 @@
-//! The way from an orderer to the same orderer on other nodes.
+//! [`Network`]: how an orderer's messages reach the same orderer on other nodes. Messages may be
+//! lost, late or repeated.
 
 use std::io;
 use std::pin::Pin;

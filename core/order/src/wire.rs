@@ -1,4 +1,5 @@
-//! Strict reading beyond [`types::codec`], and how long what is written will be.
+//! Helpers for canonical decoding (exact lengths, nothing left over) and for the length of an
+//! encoding before it is made; the primitives are [`types::codec`]'s.
 
 use types::{Error, Result, SqlState};
 

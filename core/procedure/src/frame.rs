@@ -1,4 +1,5 @@
-//! The working memory of a run, and everything the interpreter does that touches no data.
+//! [`Frame`]: the working memory of a run (registers, loops, notices), and the part of the
+//! interpreter that touches no data.
 
 use smallvec::SmallVec;
 use types::key::{encode_column, encode_int_key};

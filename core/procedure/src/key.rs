@@ -1,4 +1,5 @@
-//! Keys that expressions describe.
+//! Evaluates the expressions of a primary key or an index prefix to an encoded key, with a shortcut
+//! for keys of integers.
 
 use types::key::{encode_column, encode_int_key};
 use types::{Error, Key, Value};

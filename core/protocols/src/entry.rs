@@ -1,4 +1,5 @@
-//! What a protocol is listed by.
+//! [`Entry`]: one line of the registry of protocols: its info, its constructor, and the names of
+//! its mutants.
 
 use std::sync::Arc;
 

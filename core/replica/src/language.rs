@@ -1,4 +1,5 @@
-//! What the engine needs of the language its transactions are written in.
+//! [`Language`]: what the replica needs of the transaction language (SQL): compile a request, apply
+//! a schema change, describe an object. `sql` implements it, and the replica knows no SQL.
 
 use std::sync::Arc;
 

@@ -1,4 +1,8 @@
-//! Frames over mutual TLS.
+//! Connections between members: request and answer as length-prefixed frames over mutual TLS, where
+//! each side's certificate must hold a key that the ledger names.
+//!
+//! A connection is kept for the next message, calls to one peer are bounded, and a peer that cannot
+//! be reached is left alone for a moment.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -1,4 +1,4 @@
-//! What a node alone knows.
+//! A member's private part of its data folder: its number and its keys.
 
 use std::io;
 use std::path::Path;

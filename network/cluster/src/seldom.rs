@@ -1,4 +1,5 @@
-//! What happens over and over is logged now and then.
+//! Rate limiting of log lines: each cause is logged at once when it is new, and then at most once
+//! in a while, with a count of what was left out.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

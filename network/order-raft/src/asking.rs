@@ -1,4 +1,5 @@
-//! Who waits for [what the cluster has ordered](crate::confirm).
+//! Callers that wait for a [confirmed read](crate::confirm) of the order: those that come while a
+//! question is on its way share the next one.
 
 use std::sync::{Mutex, MutexGuard};
 

@@ -1,4 +1,5 @@
-//! A member in doubt asks, and is answered: what [the others' word](crate::recall) comes to.
+//! Running the [recall](crate::recall) protocol: a member that may have lost its votes or its log
+//! asks the others until it may take part again, and each member answers such questions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,4 +1,4 @@
-//! Ledgers that several nodes order, as their parameters say.
+//! Refuses to run a ledger alone whose parameters say that several members order it.
 
 use anyhow::Result;
 use engine::limits::Limits;

@@ -1,4 +1,5 @@
-//! What a member that goes on alone has still to write to the ledger.
+//! Membership changes that are still to be written to the ledger after `tally cluster recover` let
+//! one member go on alone; kept in its folder until they are ordered.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! What a node tells the other members and operators of itself.
+//! The status report of a member: height, head, orderer, votes, clock offset. `tally cluster
+//! status`, `tally_cluster` and the metrics show it; other members ask for it each second.
 
 use std::fmt;
 

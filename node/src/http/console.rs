@@ -1,4 +1,4 @@
-//! What the console is told of this node.
+//! What the web console asks of this node: implements [`web_console::Node`].
 
 use std::sync::Arc;
 

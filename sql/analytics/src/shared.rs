@@ -1,4 +1,5 @@
-//! What all plans of a node share.
+//! What all plans of a node share: DataFusion's functions, rules and limits, the images that scans
+//! read, and the threads that run them.
 
 use std::sync::Arc;
 

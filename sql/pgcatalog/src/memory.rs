@@ -1,4 +1,4 @@
-//! Where memory is: what `tally_memory` shows.
+//! The rows of `tally_memory`: bytes by part of the server, and by table.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What ends a statement early, and what may take a while.
+//! [`Failure`]: why a statement's handling ends early, by an error for the client or by the end of
+//! the connection; and running long work without holding up other sessions.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! The tables of a study, their clock, and those who collect in the background.
+//! A database of the study: tables under one clock, and the background threads that collect old
+//! versions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! One worker's way through transactions: run, and run again after a conflict.
+//! One worker's session: runs transactions one after another, and retries those that end in a
+//! conflict.
 
 use std::time::Duration;
 

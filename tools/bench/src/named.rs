@@ -1,4 +1,4 @@
-//! Protocols by their names, a study's among them.
+//! Looks protocols up by name, those of registered studies among them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! One run of one cell: copy, draw, then the clock.
+//! One run of one cell (protocol, workload, workers): the database is copied and the transactions
+//! are drawn before the clock starts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! A store's blocks under a protocol, by the product's own line and schedule.
+//! Runs blocks under a protocol through the product's own pipeline (`pipeline::Line` and its
+//! schedule), and keeps what the oracle compares: outcomes, claimed order, net changes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! From a world that shows a fault to the smallest one that still does.
+//! Shrinks a failing world: transactions, operations and rows are removed as long as the fault
+//! still shows.
 
 use std::fmt;
 

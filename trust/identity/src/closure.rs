@@ -1,4 +1,5 @@
-//! All roles whose privileges one has.
+//! The transitive closure of role memberships: all roles whose privileges a role has, at one
+//! version of the roles.
 
 use crate::role::RoleId;
 

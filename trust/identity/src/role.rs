@@ -1,4 +1,4 @@
-//! One role.
+//! [`Role`]: number, name, attributes, password verifier.
 
 use std::sync::Arc;
 

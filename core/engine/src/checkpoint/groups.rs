@@ -1,4 +1,6 @@
-//! A state as groups of rows: the same groups for the same rows, however they came about.
+//! How a checkpoint cuts a table into groups of neighbouring rows. The cut depends on the rows
+//! alone, not on the history that led to them, so two nodes with the same state write the same
+//! groups and agree on the digest.
 
 use std::ops::ControlFlow;
 

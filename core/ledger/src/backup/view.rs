@@ -1,4 +1,5 @@
-//! A backup read as if it were a data folder.
+//! A backup as read-only [`Files`]: each file of its newest complete manifest, up to the length and
+//! with the digest that the manifest says, so that recovery reads it as it reads a data folder.
 
 use std::collections::BTreeSet;
 use std::io;

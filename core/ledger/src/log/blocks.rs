@@ -1,4 +1,5 @@
-//! Both streams at once: blocks, each an order with its result, if that is there.
+//! Reads and writes blocks: the stream of orders and the stream of results side by side. Results
+//! may end before the orders, since they can be computed again.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The promises, one function each.
+//! The conformance suite of orderers: each promise of the seam [`Orderer`](crate::Orderer) is one
+//! function, which any orderer's tests run.
 
 use bytes::Bytes;
 use kit::random::Random;

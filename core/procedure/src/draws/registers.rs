@@ -1,4 +1,5 @@
-//! Walks that change a step: its expressions, and the registers that it writes.
+//! Mutable walks over steps and queries: moving registers to make room for new ones, and replacing
+//! expressions.
 
 use std::ops::Bound;
 

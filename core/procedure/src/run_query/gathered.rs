@@ -1,4 +1,5 @@
-//! Groups and their aggregates, also of several arguments and in an order of their own.
+//! GROUP BY and aggregates: rows are gathered into groups by hash; aggregates may have several
+//! arguments and an ORDER BY of their own.
 
 use std::ops::ControlFlow;
 

@@ -1,5 +1,9 @@
-//! The words of the family under a model of their schedules:
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p protocols --lib schedules`.
+//! Model checking of what the online protocols share without locks (latches, gaps, commit sequence
+//! numbers): each test runs under thousands of thread schedules that shuttle chooses.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg shuttle" cargo test -p protocols --lib schedules
+//! ```
 
 use kit::sync::atomic::{AtomicU64, Ordering};
 use kit::sync::{Arc, thread};

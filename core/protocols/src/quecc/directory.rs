@@ -1,4 +1,5 @@
-//! What a block's procedures are, what they write, and where its records are queued.
+//! What planners must know of a whole block before they plan its transactions: the compiled
+//! procedures, the tables that may be written, and to which queue each record goes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
-//! Fragments while a procedure is being cut: who joins whom, and what has to be published.
+//! The fragments of a procedure while the [cutter](super::cutter) works: operations on the same
+//! record are merged into one fragment, and a value that another fragment needs is marked for
+//! publication.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What a fragment's happening depends on beside its own record.
+//! Guards: the conditions of branches and `require` steps under which a fragment's operation takes
+//! effect. They read registers that other fragments have published.
 
 use procedure::analysis::visit;
 use procedure::{Expr, Meter, Reg};

@@ -1,4 +1,5 @@
-//! Epilogues that are a few sums: of what its fragments found, an answer says only how much.
+//! Epilogues that only count: where a procedure's answer is a sum over the fragments that found
+//! their row, workers add up counts, and no fragment stores what it found.
 
 use procedure::analysis::visit;
 use procedure::step::{Carried, Procedure, Step};

@@ -1,4 +1,4 @@
-//! What blocks decide about the keys that clients named.
+//! Idempotency keys: what each block decided about transactions that their clients named by a key.
 
 use std::collections::VecDeque;
 

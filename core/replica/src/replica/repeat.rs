@@ -1,5 +1,6 @@
-//! Recorded blocks: executed once more, or passed over where their state has come into the store in
-//! another way.
+//! Executing a recorded block again, at a start or for verification, and comparing what comes out
+//! with the recorded result; or passing over it where its state came from elsewhere (a checkpoint,
+//! row logs).
 
 use std::sync::Arc;
 

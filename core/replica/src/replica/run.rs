@@ -1,4 +1,5 @@
-//! A batch becomes a block: which envelopes may run, in which steps, and what came of it.
+//! Planning and running a block: which envelopes may run, in which steps (before, at and after
+//! schema changes), and what came of them.
 
 use std::sync::Arc;
 

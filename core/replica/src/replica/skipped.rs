@@ -1,4 +1,5 @@
-//! A block that is not run: see [`skip`](crate::skip).
+//! Passing over blocks that a later block declares [skipped](crate::skip), and keeping the list of
+//! them.
 
 use std::sync::Arc;
 

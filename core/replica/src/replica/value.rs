@@ -1,4 +1,5 @@
-//! The replica itself: what it is between two blocks, and blocks that were ordered.
+//! [`Replica`]: the state between two blocks (store, parameters, head, admission, what is carried
+//! over), and the blocks that were ordered and have not run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

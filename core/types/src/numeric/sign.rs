@@ -1,4 +1,4 @@
-//! Signs.
+//! Negation, absolute value, and the infinities of `numeric`.
 
 use super::number::{Magnitude, Numeric};
 

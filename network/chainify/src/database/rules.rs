@@ -1,4 +1,5 @@
-//! Constraints of a database by which statements touch more than they name.
+//! Reads a database's unique indexes and foreign keys from its catalog, as the
+//! [rules](crate::stages::rules) by which statements conflict.
 
 use types::Result;
 

@@ -1,4 +1,5 @@
-//! What goes wrong with a database, and whose fault it is.
+//! Classifies a database's errors: the statement's own fault (the same everywhere), a conflict (try
+//! again), or the database's or connection's.
 
 use types::{Error, SqlState};
 

@@ -1,4 +1,5 @@
-//! Values that a column of a row may have.
+//! Which rows a statement may touch, as sets of values per column: two statements whose sets are
+//! disjoint in one column are independent, and may run in the same stage.
 
 use std::collections::{BTreeMap, BTreeSet};
 

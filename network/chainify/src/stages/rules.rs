@@ -1,4 +1,5 @@
-//! What of a database's constraints makes statements read or write more than they name.
+//! How unique indexes and foreign keys widen what a statement reads or writes, beyond the rows that
+//! its text names: an input of the dependency analysis of [`stages`](super).
 
 /// Of one database: others may have other indexes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

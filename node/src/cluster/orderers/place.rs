@@ -1,4 +1,5 @@
-//! A member's place in the order, whatever orders.
+//! [`Place`]: what the node needs of whichever orderer this member runs (Raft, Kafka, CometBFT):
+//! its seam for the engine, its status, its clock offsets, its answers to other members.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,5 @@
-//! What time it is, where members ask each other for nothing of the order but that.
+//! Compares clocks with the other members, for orderers whose own messages do not carry the time
+//! (Kafka, CometBFT).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What a node has voted, and what it has heard of the others' votes.
+//! The status of voting: what this node has signed and certified last, and how far each other
+//! member's votes have come.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What waits for the thread that votes.
+//! The bounded queues before the voting thread: executed blocks from the sequencer, votes and
+//! certificates from other members.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What fillers of system tables are given, and what rows are made with.
+//! The input and output of the functions that fill system tables: [`Facts`] (the catalog and the
+//! session) go in, [`Rows`] come out.
 
 use identity::Acl;
 use sql::Commented;

@@ -1,5 +1,5 @@
-//! The look at a deferred key, be it foreign or unique, at the end of a transaction or when it ends
-//! to be deferred.
+//! Compiles the check of one deferred key, be it foreign or unique: `tally_check_constraint`, which
+//! runs at COMMIT or at SET CONSTRAINTS … IMMEDIATE.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! FROM: which relations there are.
+//! Binds a FROM clause: its relations (tables, views, subqueries, functions, VALUES).
 
 use std::sync::Arc;
 

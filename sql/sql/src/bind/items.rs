@@ -1,4 +1,5 @@
-//! What stands in a FROM clause, to be joined.
+//! The bound items of a FROM clause before they are joined: what each is, its columns, and which
+//! other items it refers to.
 
 use std::sync::Arc;
 

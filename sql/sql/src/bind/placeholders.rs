@@ -1,5 +1,8 @@
-//! Numbers of columns that stand for what is made for each row or group later on, in bound
-//! expressions: above the columns of any FROM clause, until the planner has placed them.
+//! Placeholder columns in bound expressions, for values that exist only after a later operator of
+//! the plan: aggregates, windows, GROUPING, subqueries, calls that return rows.
+//!
+//! Each kind has a range of column numbers above those of any FROM clause. Once the planner knows
+//! where the operator puts its value, the placeholder becomes that column.
 
 use procedure::Expr;
 

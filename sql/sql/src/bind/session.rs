@@ -1,4 +1,5 @@
-//! Statements that are the session's business, and COPY.
+//! Binds statements that act on the session rather than on data (SET, PREPARE, LISTEN, cursors,
+//! transaction control), and COPY.
 
 use std::borrow::Cow;
 use std::sync::Arc;

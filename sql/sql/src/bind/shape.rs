@@ -1,4 +1,4 @@
-//! What stands around a bound query: an order, a select list, a limit.
+//! Builds the operators around a query's body: projection, ORDER BY, DISTINCT ON, LIMIT and OFFSET.
 
 use procedure::query::{Repeats, SortKey};
 use procedure::{Expr, Query};

@@ -1,5 +1,5 @@
-//! What the binder keeps of the statement at hand. The modules that fill and read each part say
-//! more of it: aggregates, with, settle.
+//! Parts of the binder's state that only some clauses use: aggregates, WITH, checks at the end of a
+//! statement. The modules of these clauses explain theirs.
 
 use procedure::query::{Aggregate, WindowCall, Yields};
 use procedure::{Column, Expr, Query, Reg, Step};

@@ -1,4 +1,5 @@
-//! What a bound statement is: the session's view of SQL.
+//! The result of binding: a statement that has been checked against a catalog and compiled, with
+//! the types of its parameters and of its columns.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! From one catalog to the next.
+//! Applies a DDL statement to a catalog: a new catalog comes out, and what changes in storage.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,5 +1,6 @@
-//! What exists, and what names mean in it: a catalog as a value, sequences, approval policies, the
-//! search path, what views read, what a session has beside the ledger.
+//! The catalog as a value (tables, views, types, routines, sequences, roles, approval policies), and
+//! how names are resolved in it under a search path. Temporary objects of a session are laid over
+//! it.
 
 pub mod access;
 pub mod catalog;

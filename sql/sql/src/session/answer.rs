@@ -1,4 +1,4 @@
-//! What a statement answers.
+//! [`Answer`]: what a session returns for a statement: rows, a command tag, a COPY to begin.
 
 use kit::pool::Lease;
 use procedure::{Output, ProgramResult};

@@ -1,4 +1,5 @@
-//! Commands, which concern the session and its transaction alone.
+//! Runs commands that change the session or its transaction and no data: BEGIN, SET, PREPARE,
+//! DISCARD, LISTEN and others.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! A query that answers its rows' keys behind its columns.
+//! A query rewritten to return the primary keys of its rows behind its own columns: SELECT … FOR
+//! UPDATE locks these keys.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What a session holds, in parts.
+//! The parts of a session's state: kept statements, the running statement, the blocks it has seen,
+//! and its share of what all sessions of the node share.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! A catalog at its place among the schema changes of a ledger.
+//! A catalog with its version: how many schema changes of the ledger led to it. Plans are cached by
+//! version.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

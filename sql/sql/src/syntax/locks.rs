@@ -1,4 +1,5 @@
-//! FOR UPDATE and FOR SHARE of what answers no rows of tables.
+//! Refuses FOR UPDATE and FOR SHARE where a query returns no rows of tables (aggregates, DISTINCT,
+//! UNION), as PostgreSQL does.
 
 use sqlparser::ast::{self, LockType};
 use types::{Error, Result, SqlState};

@@ -1,4 +1,5 @@
-//! What a database is called in statements about it: a ledger knows one name of itself.
+//! Statements that name the database they run in (ALTER DATABASE, COMMENT ON DATABASE): the ledger
+//! records them under one fixed name, since each node may call its database differently.
 
 use sqlparser::keywords::Keyword as K;
 use sqlparser::tokenizer::{Token, TokenWithSpan};

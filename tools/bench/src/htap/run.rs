@@ -1,4 +1,5 @@
-//! One run of one system.
+//! One run of the hybrid workload (figures 2.8 to 2.11): OLTP and OLAP streams on one of AnKer's
+//! configurations.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};

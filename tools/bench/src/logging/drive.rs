@@ -1,4 +1,5 @@
-//! One run: copy, draw, then the clock.
+//! One run of the durability benchmark: the database is copied and the transactions are drawn
+//! before the clock starts, then blocks run and log until all are released.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
-//! What a run was like, over time and in its parts.
+//! The result of a durability run: throughput and latency in slices of 100 ms, and totals by kind
+//! of block.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Measuring a figure.
+//! [`Figure`]: a figure or table of a paper, with the function that measures it.
 
 use anyhow::Result;
 

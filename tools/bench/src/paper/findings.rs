@@ -1,4 +1,5 @@
-//! What a figure shows.
+//! The result of a figure: tables, plots, judged claims, remarks on differences from the paper's
+//! experiment, and the raw measurements.
 
 use serde::Serialize;
 

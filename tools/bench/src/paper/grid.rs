@@ -1,4 +1,4 @@
-//! Measurements in rows and columns.
+//! Measurements arranged by protocol and by one parameter that varies, and tables made of them.
 
 use crate::Measurement;
 use crate::table::Table;

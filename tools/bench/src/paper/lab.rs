@@ -1,4 +1,5 @@
-//! What figures are measured with.
+//! What a figure's code gets to measure with: how much effort, which folder, which other database,
+//! and a progress report.
 
 use std::fmt::Display;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Programs by chance.
+//! Random programs over a few hot keys, drawn from a seed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What figures were measured on.
+//! Describes the machine that figures were measured on: processor, memory, kernel, build.
 
 use std::fs;
 use std::path::PathBuf;

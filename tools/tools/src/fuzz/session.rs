@@ -1,4 +1,5 @@
-//! A session of which every byte is known.
+//! One fuzzing session on a raw socket, so that every byte sent is known: what it sends, how long
+//! it waits, what it counts as a fault.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

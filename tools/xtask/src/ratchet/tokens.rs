@@ -1,4 +1,4 @@
-//! Where code is in a source text.
+//! Finds which parts of a source text are code, and which are comments or space between.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! What a transaction that can be healed runs by: a workspace whose notes can be kept or made anew.
+//! The access of a transaction that can be healed: a workspace whose read and write entries can be
+//! validated, and corrected one by one when a read turns out to be stale.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;

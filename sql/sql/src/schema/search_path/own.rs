@@ -1,4 +1,4 @@
-//! Names of what is a session's own.
+//! Resolves names of temporary objects: `pg_temp.x`, and what CREATE TEMP makes.
 
 use sqlparser::ast::{self, Ident, ObjectName};
 use types::{Error, Result, SqlState};

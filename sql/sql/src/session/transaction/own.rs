@@ -1,4 +1,5 @@
-//! What a transaction does with the session's own tables.
+//! Temporary tables within a transaction: changes of their schema and rows, undone by ROLLBACK like
+//! any others, but never sent to the ledger.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The one page at the end, for readers of nothing else.
+//! The cluster demo's final report as one page of text.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! What befalls the nodes of a cluster, and which of it comes next.
+//! The faults that the cluster torture injects (kills, freezes, partitions, lost data, full disks,
+//! wrong clocks), and which comes next.
 
 use kit::random::Random;
 use serde::Serialize;

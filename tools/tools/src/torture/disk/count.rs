@@ -1,4 +1,4 @@
-//! How much was tried, and for how long it may go on.
+//! Counters of the disk torture (crash images, faults, flipped bytes), and its time limit.
 
 use std::time::Instant;
 
