@@ -1,5 +1,5 @@
-//! One transaction after another over the newest state: how a serial order is carried out, be it a
-//! whole block's or that of the few which a parallel protocol could not place.
+//! Runs transactions one after another on the newest state: serial execution of a block, or of
+//! those transactions that a parallel protocol could not place.
 
 use std::sync::Arc;
 

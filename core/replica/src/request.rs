@@ -1,5 +1,5 @@
-//! A request on its way into a block: an envelope's bytes and, beside them, the program that is
-//! compiled from them at most once.
+//! A request on its way into a block: the envelope's bytes, and the program compiled from them, at
+//! most once.
 
 use std::sync::Arc;
 

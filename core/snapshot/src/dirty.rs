@@ -1,4 +1,5 @@
-//! The rows of one group that blocks touched, by height.
+//! Which rows of a row group later blocks have touched, by height: what a scan has to patch in an
+//! image.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! The images of one row group, and how a scan gets the ones it asks for.
+//! The column images of one row group: which exist, for which heights they are current, and how a
+//! scan gets a patched one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! What an organisation tells the others: its votes, blocks, rows of checkpoints, and, where it
-//! orders, the order.
+//! The state of an organisation that its threads share, and its answers to other organisations:
+//! votes, blocks, rows of checkpoints, and the order where it is the orderer.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! What lies in the topic.
+//! The format of records in the Kafka topic.
 //!
 //! ```text
 //! marker  [ 0 | log: 16 | ledger_id: 16

@@ -1,5 +1,5 @@
-//! What Raft takes for a state machine: it knows how far entries are committed, and has no
-//! snapshots, as the ledger is the log.
+//! The state machine that openraft drives: it only tracks how far entries are committed. There are
+//! no snapshots, since the ledger is the log.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The state of a node, which its pump, its messages, elections and recalls share.
+//! The state of a Raft node that its pump, its message handlers, elections and recalls share.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! The bundle: what `make console` builds of `web/`.
+//! The console's web pages (HTML, scripts, styles), which `make console` builds from `web/` and the
+//! binary embeds.
 
 use axum::Router;
 use axum::http::header;

@@ -1,4 +1,5 @@
-//! A member takes part: what orders on threads of its own, its port for other members.
+//! Starts a member of a cluster: its orderer on threads of its own, its port for the other members,
+//! voting, clock comparison.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};

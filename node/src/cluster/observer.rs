@@ -1,4 +1,5 @@
-//! The engine's observer on a member: blocks are counted for the metrics and voted on.
+//! The engine's observer on a member: counts each block for the metrics and hands it to the voting
+//! thread.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What all analytical queries of a node share: threads, memory, images; and how one runs.
+//! The analytical engine of a node: DataFusion with the node's threads, memory pool and images, and
+//! how a query runs on it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};

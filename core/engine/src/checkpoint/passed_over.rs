@@ -1,4 +1,5 @@
-//! Why a start does not begin at a checkpoint.
+//! Why a start could not use a checkpoint: damaged, of another ledger, not what a block vouches
+//! for, and other reasons.
 
 use types::{Error, Height, SqlState};
 

@@ -1,4 +1,5 @@
-//! Taking a checkpoint: what has changed since the last one goes to disk.
+//! Takes a checkpoint: groups of rows that changed since the last one are written to a new pack,
+//! the others are referred to where they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What an engine's threads and its clients share, and how a transaction is handed in.
+//! The state that an engine's threads and its clients share, and the entry by which a transaction
+//! is submitted or withdrawn.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};

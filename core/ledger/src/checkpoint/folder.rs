@@ -1,4 +1,5 @@
-//! The folder of the checkpoints: what is in it, and what may go.
+//! The folder of checkpoints: lists them, and removes those that are no longer needed, with packs
+//! that no manifest refers to any more.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,10 +1,10 @@
-//! Whether members that a reader knows by their keys vouch for a certificate.
+//! Whether members whose keys a reader knows vouch for a certificate.
 //!
-//! One that takes a ledger from another member knows some members' keys, from its plan, and not
-//! which first block is the ledger's. A certificate counts for it if more than half of the
-//! members that it knows have signed it; or if the electors have made it who follow the ledger's
-//! first ones, and more than half of those first ones are known to it. A single member that lies
-//! makes neither.
+//! A node that takes a ledger from another member knows some members' keys, from its plan, but not
+//! which first block is the ledger's. A certificate counts for it in two cases: more than half of
+//! the members that it knows have signed it; or it was made by electors who follow from the
+//! ledger's first ones, and more than half of those first ones are members that it knows. A single
+//! lying member can bring about neither.
 
 use std::collections::BTreeMap;
 

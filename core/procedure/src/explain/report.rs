@@ -1,4 +1,5 @@
-//! What the analysis found, section by section.
+//! The sections of EXPLAIN that show the static analysis of a procedure: dependencies, commands,
+//! key plan, footprint.
 
 use std::fmt::Write;
 

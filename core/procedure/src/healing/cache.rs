@@ -1,4 +1,4 @@
-//! The access cache: what one run did, in program order.
+//! The access cache of healing: what one run read and wrote, in program order.
 
 use types::Value;
 

@@ -1,4 +1,5 @@
-//! The walk that heals: old record in, corrected record out.
+//! The correction of healing: walks through the record of a run, runs again the steps whose input
+//! has changed, and yields a corrected record.
 
 use smallvec::SmallVec;
 use types::{Stop, Value};

@@ -1,4 +1,5 @@
-//! The read phase: run a procedure, and keep a record of what it does.
+//! The read phase of healing: runs a procedure and records every access, so that the run can be
+//! corrected later.
 
 use types::{Stop, Value};
 

@@ -1,4 +1,5 @@
-//! Running transactions over the versions before them, and filling their placeholders.
+//! Executes a segment: each transaction reads the versions that precede its own, and fills the
+//! placeholders that were laid out for its writes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The end of a segment: the last version of each record becomes the stored row.
+//! Installs a segment's result: the last version of each record becomes the stored row.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Bugs on purpose: a test that no seeded bug can fail is not a test.
+//! Seeded bugs: each mutant leaves out one rule of this module, and the tests must find it. A test
+//! that no seeded bug can fail is not a test.
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

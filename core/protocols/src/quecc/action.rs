@@ -1,4 +1,5 @@
-//! What a fragment does with its row, and what that costs about.
+//! The operations of a fragment on its record (read, update, insert, delete), and an estimate of
+//! their cost for balancing queues.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is known of a procedure for all blocks that call it.
+//! A procedure's fragment plan, compiled once and cached for all blocks that call the procedure.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The cutter: a procedure into a fragment plan.
+//! Cuts a procedure into fragments for QueCC: one for each record, with the values and guards that
+//! it needs from others.
 
 use std::sync::Arc;
 

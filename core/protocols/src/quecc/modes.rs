@@ -1,4 +1,4 @@
-//! What a name such as `quecc:execution=early` chooses.
+//! QueCC's options as a name such as `quecc:execution=early` chooses them.
 
 use concurrency::{Isolation, OptionValues, Options, ProtocolInfo, ProtocolOption};
 use procedure::analysis::Abortable;

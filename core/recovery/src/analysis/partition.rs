@@ -1,4 +1,4 @@
-//! Partitions: sets that are merged, and graphs that are made acyclic by merging.
+//! Union-find over pieces, and merging of the dependency graph until it is acyclic.
 
 /// Disjoint sets of `0..n` (Tarjan, 1975), halving paths.
 #[derive(Clone, Debug)]

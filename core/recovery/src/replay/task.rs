@@ -1,4 +1,4 @@
-//! What a replay is asked for, and what it did.
+//! The input of a replay (log, schema, workers) and its result (state, times, counts).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

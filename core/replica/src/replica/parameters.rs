@@ -1,4 +1,5 @@
-//! Parameters of a ledger: which can be in force, and what is said of them.
+//! A ledger's parameters: which values can be in force, what a change requires, and the errors that
+//! refuse it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What both systems' SQL has in common.
+//! SQL that PostgreSQL and MariaDB have in common.
 
 use ledger::hash::to_hex;
 

@@ -1,4 +1,5 @@
-//! What orders a ledger, by name.
+//! [`Kind`]: which orderer a ledger has (Raft, Kafka, CometBFT), as its parameters and `tally
+//! cluster init --order` name it.
 
 use std::sync::Arc;
 

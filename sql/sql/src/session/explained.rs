@@ -1,4 +1,5 @@
-//! EXPLAIN: who would run a statement and why, and how; with ANALYZE, what it came to.
+//! EXPLAIN and EXPLAIN ANALYZE: which executor runs a statement and why, its plan, and with ANALYZE
+//! what the run measured.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! Programs on their way: over a snapshot, over the open transaction, or into the ledger.
+//! Runs compiled programs for a session: reads on a snapshot, statements of an open transaction in
+//! its workspace, writes as a ledger transaction that is ordered and answered.
 
 use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
 use engine::transaction::Asked;

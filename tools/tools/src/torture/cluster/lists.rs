@@ -8,9 +8,9 @@
 //! all up again    each that is open is asked for by its key
 //! ```
 //!
-//! A key that is not known yet is taken by a write that changes nothing: from then on the
-//! transaction that it named can never run. A message that a frozen node has not read when it is
-//! asked for could, else.
+//! A key that is not known when it is asked for is taken by a write that changes nothing, so that
+//! the transaction which it named can never run. Otherwise a message that a frozen node had not
+//! read by then could still be ordered later.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
