@@ -250,7 +250,7 @@ fn valid(world: &World) -> Vec<Case> {
     cases
 }
 
-/// Made by a keeper who makes every hash fit that can be made to.
+/// Forgeries in which every hash fits that can be made to.
 fn forged(world: &World) -> Vec<(Case, &'static str)> {
     let mut cases = forged_anchors(world);
     cases.extend(forged_notes(world));

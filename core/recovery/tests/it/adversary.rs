@@ -1,9 +1,9 @@
-//! A keeper who alters his ledger and computes every root and hash anew is found by running the
+//! A forged ledger, of which every root and hash was computed anew, is found by running the
 //! transactions again, or by a head that is kept elsewhere. Which of the two it takes is said here
 //! of every field of an order header, a result header, an envelope, an outcome and an effect.
 //!
-//! What only an outside head finds is not a gap: such a ledger is the one that a keeper of the same
-//! software would have, had he been asked for other things.
+//! What only an outside head finds is not a gap: such a ledger is the one that an honest node would
+//! have, had its clients asked for other things.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use ledger::{Files, Hash, MemoryFiles, OrderHeader, ResultHeader};
 use order::{Envelope, Signature, Submission};
 use types::Value;
 
-use crate::keeper::Found::{self, Bytes as InBytes, Execution, OutsideHead};
-use crate::keeper::{Alteration, Block, altered, found, run_again, taken_apart};
+use crate::forger::Found::{self, Bytes as InBytes, Execution, OutsideHead};
+use crate::forger::{Alteration, Block, altered, found, run_again, taken_apart};
 use crate::ledgered::{LEDGER_ID, Ledgered};
 
 /// One of each kind: blocks in order, deferring, overlapping, arriving, arriving without an order.
@@ -122,7 +122,7 @@ fn honest(protocol: &str) -> (Vec<Block>, Hash) {
     run_again(&mut blocks);
     let head = ledger.replica.head().hash;
     assert_eq!(blocks.last().unwrap().result.hash(), head, "{protocol}");
-    // A keeper who alters nothing has the same ledger, to the last bit.
+    // A forgery that alters nothing is the same ledger, to the last bit.
     let unaltered = altered(&blocks, FULL, Alteration::Bodies(&|_| ()));
     assert_eq!(unaltered, blocks, "{protocol}");
     (blocks, head)
@@ -435,7 +435,7 @@ const ENVELOPE_LISTS: [(&str, fn(&mut Vec<Bytes>)); 3] = [
     ("no envelope in its bytes", |envelopes| envelopes.push(Bytes::from_static(b"\x00"))),
 ];
 
-/// The keeper runs what he altered. What comes of it is a valid ledger, of another head.
+/// What was altered is also run. What comes of it is a valid ledger, of another head.
 #[test]
 fn what_was_run_again_is_found_by_an_outside_head_alone() {
     type Change = fn(&mut Vec<Block>);
@@ -468,8 +468,8 @@ fn what_was_run_again_is_found_by_an_outside_head_alone() {
     }
 }
 
-/// Where outcomes hold row images, these are what execution compares the effects with: a keeper who
-/// alters both is found by an outside head alone.
+/// Where outcomes hold row images, these are what execution compares the effects with: a forgery of
+/// both is found by an outside head alone.
 #[test]
 fn row_images_are_held_against_the_effects_alone() {
     let (blocks, head) = honest(IMAGED);

@@ -243,7 +243,7 @@ fn no_field_of_a_checkpoint_can_be_forged() {
     }
 }
 
-/// The keeper makes the ledger vouch for what he forged, and every header behind fit: a start
+/// A block is made to vouch for a forged checkpoint, and every later header to fit: a start
 /// believes it. Running the ledger from genesis shows another state than it names, which is what
 /// `verify` looks at; where blocks were pruned, the head alone does.
 #[test]
@@ -254,19 +254,19 @@ fn a_ledger_that_vouches_for_a_forged_checkpoint_has_another_head() {
     forge(&files, second);
     let forged_digest = read_manifest(&files, second).unwrap().digest().unwrap();
 
-    let mut blocks = crate::keeper::taken_apart(&own);
+    let mut blocks = crate::forger::taken_apart(&own);
     let by = vouched_from(&own, second).unwrap()[&second][0].by as usize;
     let [envelope] = &mut blocks[by].envelopes[..] else { panic!("a block of its own") };
     let mut vouching = Envelope::decode(envelope).unwrap();
     vouching.request =
         Body::Checkpoint { height: second, digest: forged_digest }.to_request().into();
     *envelope = vouching.encode().unwrap();
-    crate::keeper::run_again(&mut blocks);
+    crate::forger::run_again(&mut blocks);
     let mut chain = ChainVerifier::new();
     for block in &blocks {
         chain.push(&block.batch(), Some(&block.block_result())).unwrap();
     }
-    let forged = crate::keeper::written(&blocks);
+    let forged = crate::forger::written(&blocks);
     for path in files.paths().iter().filter(|path| path.starts_with(CHECKPOINT_FOLDER)) {
         forged.plant(path, files.contents(path).unwrap());
     }

@@ -8,7 +8,7 @@ mod golden_ledgers;
 mod graphs;
 mod hostile;
 mod journals;
-mod keeper;
+mod forger;
 mod ledgered;
 mod ledgers;
 mod replay;

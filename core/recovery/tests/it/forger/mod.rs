@@ -1,5 +1,5 @@
-//! A ledger in the hands of its keeper, who takes it apart, alters something, and computes every
-//! count, root and hash anew that depends on what he altered, up to the head.
+//! Forging a ledger: it is taken apart, something is altered, and every count, root and hash that
+//! depends on the alteration is computed anew, up to the head.
 //!
 //! ```text
 //!   bodies     envelopes ─┐          outcomes, carried ─┐   leaves of the effects ─┐
@@ -8,9 +8,9 @@
 //!   later blocks                        previous hashes, order hash, times that do not run back
 //! ```
 //!
-//! He can also run what he altered, as a replica would, and write down what came of it: such a
-//! ledger is as valid as the one that he altered. It has another head, and that is all. Each of
-//! the users takes some of it.
+//! What was altered can also be run, as a replica would, and its results written down: such a
+//! ledger is as valid as the original one. It has another head, and that is all. Each test that
+//! includes this module uses some of it.
 #![allow(dead_code)]
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub enum Found {
     OutsideHead,
 }
 
-/// Where the keeper puts his hand in, before what depends on it is computed.
+/// What is altered, before what depends on it is computed anew.
 pub enum Alteration<'a> {
     Bodies(&'a dyn Fn(&mut Block)),
     Order(&'a dyn Fn(&mut OrderHeader)),
