@@ -64,6 +64,7 @@ mod sequences;
 mod signed;
 mod stocks;
 mod table_as;
+mod temporaries;
 mod temporary;
 mod touched;
 pub mod transaction;
@@ -110,7 +111,7 @@ use parts::{Running, Seen, Shared, Statements};
 pub use prepared::{Action, Literals, Prepared, Source, statement_bytes};
 use schema::Schema;
 use stocks::Drawn;
-use temporary::Temporaries;
+use temporaries::Temporaries;
 use transaction::OpenTransaction;
 use versioned::Versioned;
 

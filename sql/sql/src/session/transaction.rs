@@ -45,7 +45,7 @@ use crate::session::commons::advisory::Wanted;
 use crate::session::cursors::CursorMark;
 use crate::session::deferring::Deferring;
 use crate::session::guard::{Guard, aside, error_of, query_frame, transaction_frame};
-use crate::session::temporary::Kept;
+use crate::session::temporaries::Kept;
 use crate::session::versioned::{Versioned, own_version};
 use crate::settings::SettingsMark;
 

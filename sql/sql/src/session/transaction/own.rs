@@ -15,7 +15,7 @@ use crate::ddl::StoreChange;
 use crate::schema::catalog::Catalog;
 use crate::session::changes::apply_all;
 use crate::session::guard::{aside, error_of};
-use crate::session::temporary::{Kept, Leaving, check_bytes};
+use crate::session::temporaries::{Kept, Leaving, check_bytes};
 use crate::syntax::ddl::Ddl;
 use crate::syntax::names::{bare, schema_of};
 
