@@ -7,19 +7,23 @@
 //! Update commands stay unevaluated until the transaction looks at the row itself: then the row is
 //! read, which the recorder is told, and the commands become the row's new image.
 
+mod merge;
+mod ranges;
 mod schema;
 
+use merge::{Merge, before};
+use ranges::check_index;
+pub use ranges::{byte_bounds, covers, index_columns, index_key};
 pub use schema::Convert;
 use schema::table_of;
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use procedure::access::{Access, Command, Range, Row};
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 use storage::{Catalog, Slot, Table};
-use types::key::{encode_key, upper_bound_of_prefix};
-use types::{ColumnId, Error, Height, Key, Position, SqlState, Stamp, Stop, TableId, Value};
+use types::{ColumnId, Error, Height, Key, Position, Stamp, Stop, TableId, Value};
 
 use crate::below::{Below, Stored};
 use crate::footprint::{RangeDigest, Recorder, RowRead};
@@ -485,92 +489,6 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
     }
 }
 
-/// The part of a range that a scan has passed when it comes to the entry `key`.
-fn before(range: &Range, key: Key) -> Range {
-    let mut passed = range.clone();
-    if range.reverse {
-        passed.low = Bound::Excluded(key);
-    } else {
-        passed.high = Bound::Excluded(key);
-    }
-    passed
-}
-
-/// Base rows and own rows of one range on their way to `visit`, in index order.
-struct Merge<'a, V> {
-    table: &'a Table,
-    range: &'a Range,
-    /// What `visit` gets; base rows come with the values of `key_columns` behind them.
-    columns: &'a [ColumnId],
-    key_columns: Vec<ColumnId>,
-    writes: &'a WriteSet,
-    own: Vec<(Key, usize)>,
-    next_own: usize,
-    own_stamp: Stamp,
-    digest: RangeDigest,
-    /// Base rows that own writes hide.
-    passed_over: u64,
-    /// Entry of the own row that ended the scan.
-    stopped_at: Option<Key>,
-    visit: V,
-}
-
-impl<V> Merge<'_, V>
-where
-    V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
-{
-    fn base_row(
-        &mut self,
-        key: &Key,
-        stamp: Stamp,
-        values: &[Value],
-    ) -> Result<ControlFlow<()>, Stop> {
-        let (shown, key_values) = values.split_at(self.columns.len());
-        let index_key = index_key(self.table, self.range.index, key, |column| {
-            let at = self.key_columns.iter().position(|&c| c == column);
-            &key_values[at.expect("key columns are read with the row")]
-        })?;
-        if self.own_rows_before(Some(&index_key))?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        self.digest.add(key.as_bytes(), stamp);
-        let record = RecordId::of(self.table.find(key.as_bytes()), key);
-        let own = self.writes.find(self.range.table, record, key).is_some();
-        if own && !mutated(Mutant::OwnRowsTwice) {
-            self.passed_over += 1;
-            return Ok(ControlFlow::Continue(()));
-        }
-        (self.visit)(key, stamp, shown)
-    }
-
-    /// Visit the own rows up to `base` (all that are left when there is none). An own row hides the
-    /// base row with its entry, so it may come first.
-    fn own_rows_before(&mut self, base: Option<&Key>) -> Result<ControlFlow<()>, Stop> {
-        while let Some((key, at)) = self.own.get(self.next_own) {
-            let behind = |base: &Key| match self.range.reverse {
-                true => key < base,
-                false => key > base,
-            };
-            if base.is_some_and(behind) {
-                break;
-            }
-            self.next_own += 1;
-            let write = &self.writes.writes()[*at];
-            let WriteState::Put(row) = &write.state else {
-                continue;
-            };
-            let values: SmallVec<[Value; 8]> =
-                self.columns.iter().map(|&c| row[usize::from(c)].clone()).collect();
-            let flow = (self.visit)(&write.key, self.own_stamp, &values);
-            if !matches!(flow, Ok(ControlFlow::Continue(()))) {
-                self.stopped_at = Some(key.clone());
-                return flow;
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-}
-
 impl<R: Recorder, B: Below> Access for Overlay<R, B> {
     fn read(
         &mut self,
@@ -694,86 +612,4 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
             table.prefetch(table.place(key.as_bytes()));
         }
     }
-}
-
-/// A range that was read before a schema change may name an index that is no more.
-fn check_index(table: &Table, index: types::IndexId) -> Result<(), Stop> {
-    let Some(place) = usize::from(index).checked_sub(1) else {
-        return Ok(());
-    };
-    let schema = table.schema();
-    match schema.indexes.get(place) {
-        Some(index) if !index.dropped => Ok(()),
-        _ => Err(Error::new(
-            SqlState::UNDEFINED_OBJECT,
-            format!("index {index} of table \"{}\" does not exist", schema.name),
-        )
-        .with_hint("The index was dropped while the statement was on its way.")
-        .into()),
-    }
-}
-
-/// The bounds of a range, whose keys are prefixes, as plain byte-string bounds. `None`: an empty
-/// range.
-pub fn byte_bounds(range: &Range) -> Option<(Bound<Key>, Bound<Key>)> {
-    let low = match &range.low {
-        Bound::Excluded(prefix) => Bound::Included(upper_bound_of_prefix(prefix.as_bytes())?),
-        other => other.clone(),
-    };
-    let high = match &range.high {
-        Bound::Included(prefix) => match upper_bound_of_prefix(prefix.as_bytes()) {
-            Some(end) => Bound::Excluded(end),
-            None => Bound::Unbounded,
-        },
-        other => other.clone(),
-    };
-    Some((low, high))
-}
-
-/// Whether an index key lies in a range.
-pub fn covers(range: &Range, key: &[u8]) -> bool {
-    let starts_with = |prefix: &Key| key.starts_with(prefix.as_bytes());
-    let low = match &range.low {
-        Bound::Unbounded => true,
-        Bound::Included(low) => key >= low.as_bytes(),
-        Bound::Excluded(low) => key >= low.as_bytes() && !starts_with(low),
-    };
-    let high = match &range.high {
-        Bound::Unbounded => true,
-        Bound::Included(high) => key <= high.as_bytes() || starts_with(high),
-        Bound::Excluded(high) => key < high.as_bytes(),
-    };
-    low && high
-}
-
-/// Columns that an index entry is made of, the primary key (which ends every entry) apart.
-pub fn index_columns(table: &Table, index: types::IndexId) -> Vec<ColumnId> {
-    match index {
-        0 => Vec::new(),
-        n => table.schema().indexes[usize::from(n) - 1].columns.clone(),
-    }
-}
-
-/// The entry that a row has in an index.
-pub fn index_key<'v>(
-    table: &Table,
-    index: types::IndexId,
-    primary: &Key,
-    value: impl Fn(ColumnId) -> &'v Value,
-) -> Result<Key, Stop> {
-    if index == 0 {
-        return Ok(primary.clone());
-    }
-    let schema = table.schema();
-    let mut key = Key::default();
-    let columns = &schema.indexes[usize::from(index) - 1].columns;
-    encode_key(
-        columns.iter().map(|&c| {
-            let column = &schema.columns[usize::from(c)];
-            (&column.data_type, column.nullable, value(c))
-        }),
-        &mut key,
-    )?;
-    key.0.extend_from_slice(primary.as_bytes());
-    Ok(key)
 }
