@@ -1,6 +1,5 @@
-//! The catalog as a value (tables, views, types, routines, sequences, roles, approval policies), and
-//! how names are resolved in it under a search path. Temporary objects of a session are laid over
-//! it.
+//! The catalog as a value (tables, views, types, routines, sequences, roles, policies), and how
+//! names are resolved in it under a search path. Temporary objects of a session are laid over it.
 
 pub mod access;
 pub mod catalog;
