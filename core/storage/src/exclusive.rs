@@ -83,7 +83,8 @@ impl Table {
         let layout = &self.records.layout;
         let payload = &record[layout.payload..];
         for (value, id) in out.iter_mut().zip(columns) {
-            layout.column(*id).read_into(payload, &self.records.heap, value);
+            let load = |place: usize| payload[place].load(Ordering::Relaxed);
+            layout.column(*id).decode_into(load, &self.records.heap, value);
         }
         Some(stamp.stamp())
     }
@@ -102,8 +103,10 @@ impl Table {
         }
         let layout = &self.records.layout;
         let payload = &record[layout.payload..];
+        let load = |place: usize| payload[place].load(Ordering::Relaxed);
         for id in columns {
-            layout.column(*id).read_into(payload, &self.records.heap, &mut row[usize::from(*id)]);
+            let value = &mut row[usize::from(*id)];
+            layout.column(*id).decode_into(load, &self.records.heap, value);
         }
         Some(stamp.stamp())
     }

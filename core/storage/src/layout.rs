@@ -57,6 +57,9 @@ pub(crate) const STAMP: usize = 0;
 pub(crate) const NEWEST: usize = 1;
 pub(crate) const PROTOCOL: usize = 2;
 
+/// A payload of so many words may be copied to the stack.
+pub(crate) const IMAGE_WORDS: usize = 32;
+
 /// Most private words that a protocol can ask for.
 pub const PROTOCOL_WORDS_MAX: usize = 4;
 
@@ -248,23 +251,30 @@ impl Column {
         )
     }
 
-    /// The column's value in a record's payload, into `out`. Of words that are being written it is
-    /// some value.
+    /// The column's value in a validated payload whose words `at` gives, into `out`.
     ///
     /// The two most usual kinds are read without a detour.
     #[inline]
-    pub(crate) fn read_into(&self, payload: &[AtomicU64], heap: &Heap, out: &mut Value) {
-        let load = |place: usize| payload[place].load(Ordering::Relaxed);
+    pub(crate) fn decode_into(&self, at: impl Fn(usize) -> u64, heap: &Heap, out: &mut Value) {
         let start = self.offset as usize;
-        let null = load(self.null_word as usize) & self.null_bit != 0;
+        let null = at(self.null_word as usize) & self.null_bit != 0;
         out.set(match self.kind {
-            Kind::Text if !null => Value::Text(heap.text([load(start), load(start + 1)])),
-            Kind::Int if !null => Value::Int(load(start) as i64),
-            _ => self.decode(self.cell(load), heap),
+            Kind::Text if !null => Value::Text(heap.text([at(start), at(start + 1)])),
+            Kind::Int if !null => Value::Int(at(start) as i64),
+            _ => self.decode(self.cell(at), heap),
         });
     }
 
-    /// The value of words.
+    /// The value of validated words, the most usual kind without a detour.
+    #[inline]
+    pub(crate) fn decode_cell(&self, cell: Cell, heap: &Heap) -> Value {
+        match self.kind {
+            Kind::Int if !cell.null => Value::Int(cell.words[0] as i64),
+            _ => self.decode(cell, heap),
+        }
+    }
+
+    /// The value of validated words.
     #[inline(never)]
     pub(crate) fn decode(&self, cell: Cell, heap: &Heap) -> Value {
         if cell.null {

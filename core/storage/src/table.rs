@@ -43,6 +43,7 @@
 use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
+use smallvec::SmallVec;
 use types::{ColumnId, Height, IndexId, Key, Result, Stamp, TableId, TableSchema, Value};
 
 use crate::change::Toll;
@@ -50,12 +51,15 @@ use crate::entry::{self, EntryColumn};
 use crate::hash::{HashIndex, KeyHash};
 use crate::header::State;
 use crate::heap::View;
-use crate::layout::{Cell, Column};
+use crate::layout::{Cell, Column, IMAGE_WORDS};
 use crate::ordered::OrderedIndex;
 use crate::pins::Readable;
 use crate::record::Records;
 use crate::slot::{LATEST, Slot, load_words, store_words};
 use crate::undo::{Garbage, GarbageKind, Overwritten, UndoArena, UndoSpace};
+
+/// Up to so many columns are picked out of a record one by one; of more, the whole record is taken.
+const FEW_COLUMNS: usize = 4;
 
 /// The place of a key in a table's hash index, found.
 #[derive(Clone, Copy)]
@@ -290,13 +294,47 @@ impl Table {
         out: &mut [Value],
     ) -> Option<Stamp> {
         debug_assert!(columns.len() <= out.len());
-        let Records { layout, heap, .. } = &*self.records;
-        // Values of a payload that turns out to be stale are never shown, and any words give some.
-        self.records.read(slot, at, |payload| {
-            for (value, id) in out.iter_mut().zip(columns) {
-                layout.column(*id).read_into(payload, heap, value);
+        let layout = &self.records.layout;
+        if let [id] = columns {
+            let column = layout.column(*id);
+            let mut cell = Cell::default();
+            let stamp = self.records.read(slot, at, |p| cell = load_cell(column, p))?;
+            out[0].set(column.decode(cell, &self.records.heap));
+            return Some(stamp);
+        }
+        if columns.len() <= FEW_COLUMNS {
+            let mut cells = [Cell::default(); FEW_COLUMNS];
+            let stamp = self.records.read(slot, at, |payload| {
+                for (cell, id) in cells.iter_mut().zip(columns) {
+                    *cell = load_cell(layout.column(*id), payload);
+                }
+            })?;
+            for ((value, cell), id) in out.iter_mut().zip(cells).zip(columns) {
+                value.set(layout.column(*id).decode(cell, &self.records.heap));
             }
-        })
+            return Some(stamp);
+        }
+        if layout.payload_words <= IMAGE_WORDS {
+            let mut words = [0; IMAGE_WORDS];
+            let stamp = self.records.read(slot, at, |payload| {
+                for (to, from) in words.iter_mut().zip(payload) {
+                    *to = from.load(Ordering::Relaxed);
+                }
+            })?;
+            for (value, id) in out.iter_mut().zip(columns) {
+                // The mask spares a look at the array's bounds.
+                let load = |place: usize| words[place % IMAGE_WORDS];
+                layout.column(*id).decode_into(load, &self.records.heap, value);
+            }
+            return Some(stamp);
+        }
+        let mut words = Vec::new();
+        let stamp = self.records.read(slot, at, |payload| load_words(payload, &mut words))?;
+        for (value, id) in out.iter_mut().zip(columns) {
+            let column = layout.column(*id);
+            *value = column.decode(column.cell(|i| words[i]), &self.records.heap);
+        }
+        Some(stamp)
     }
 
     /// The given columns of the row visible at `at`, each into the place that it has in a row.
@@ -308,23 +346,26 @@ impl Table {
         row: &mut [Value],
     ) -> Option<Stamp> {
         let Records { layout, heap, .. } = &*self.records;
-        self.records.read(slot, at, |payload| {
-            for id in columns {
-                layout.column(*id).read_into(payload, heap, &mut row[usize::from(*id)]);
-            }
-        })
+        let mut cells: SmallVec<[Cell; 8]> = SmallVec::new();
+        let stamp = self.records.read(slot, at, |payload| {
+            cells.clear();
+            cells.extend(columns.iter().map(|id| load_cell(layout.column(*id), payload)));
+        })?;
+        for (id, cell) in columns.iter().zip(&cells) {
+            row[usize::from(*id)].set(layout.column(*id).decode_cell(*cell, heap));
+        }
+        Some(stamp)
     }
 
-    /// The whole row visible at `at`, in place of what `out` held. Where there is none, `out` may
-    /// hold anything.
+    /// The whole row visible at `at`, in place of what `out` held.
     pub fn read_row(&self, slot: Slot, at: Height, out: &mut Vec<Value>) -> Option<Stamp> {
-        let Records { layout, heap, .. } = &*self.records;
-        out.resize_with(layout.columns.len(), Value::default);
-        self.records.read(slot, at, |payload| {
-            for (value, column) in out.iter_mut().zip(&layout.columns) {
-                column.read_into(payload, heap, value);
-            }
-        })
+        let mut words: SmallVec<[u64; IMAGE_WORDS]> = SmallVec::new();
+        let stamp = self.records.read(slot, at, |payload| {
+            words.clear();
+            words.extend(payload.iter().map(|word| word.load(Ordering::Relaxed)));
+        })?;
+        self.decode_row(&words, out);
+        Some(stamp)
     }
 
     /// The versions of a row that are still there, from the one visible at `at` back: when each

@@ -204,16 +204,11 @@ mod ascii {
         let high = view[1] >> 32;
         let both = u128::from(low) | u128::from(high) << 64;
         let bytes = both.to_le_bytes();
-        let bytes = &bytes[..INLINE_BYTES];
+        let bytes = &bytes[..length(view).min(INLINE_BYTES)];
         debug_assert!(bytes.is_ascii());
-        // All of the view's bytes, and then so many: what has a length that the compiler knows is
-        // put together in registers.
-        // SAFETY: the caller has seen that no byte of the view has its highest bit set: ASCII,
-        // which is UTF-8.
-        let mut text = CompactString::new(unsafe { std::str::from_utf8_unchecked(bytes) });
-        // SAFETY: the text has so many bytes, each a character.
-        unsafe { text.set_len(length(view).min(INLINE_BYTES)) };
-        text
+        // SAFETY: the caller has seen that no byte of the view has its highest bit set, and the
+        // rest of the sixteen bytes is zero: ASCII, which is UTF-8.
+        CompactString::new(unsafe { std::str::from_utf8_unchecked(bytes) })
     }
 }
 
