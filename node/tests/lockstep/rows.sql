@@ -143,9 +143,6 @@ SELECT id FROM t WHERE (id, name) NOT IN ((1, 'one'), (3, 'x')) ORDER BY id;
 SELECT id FROM t WHERE t IN (SELECT t FROM t WHERE id < 3) ORDER BY id;
 -- 1
 -- 2
-SELECT id FROM t WHERE t IN ((SELECT t FROM t WHERE id = 3), (SELECT s FROM t s WHERE id = 1)) ORDER BY id;
--- 1
--- 3
 SELECT (1, 2) = (SELECT 1, 2), (1, 2) < (SELECT 1, 3), (1, 2) = (SELECT 1, 2 WHERE false), ROW(1, 2) <> (SELECT 1, 2);
 -- t|t|NULL|f
 SELECT (1, 2) = (SELECT 1);

@@ -230,7 +230,7 @@ impl Binder<'_> {
             (Count, _) => T::Int8,
             (Sum, T::Int2 | T::Int4) => T::Int8,
             (Sum | Avg, T::Int2 | T::Int4 | T::Int8 | T::Numeric(_)) => T::Numeric(None),
-            (Sum | Avg, T::Float8) => T::Float8,
+            (Sum | Avg, T::Float8) | (Avg, T::System(SystemType::Float4)) => T::Float8,
             (Sum | Avg, T::Interval(_) | T::Time(_)) => T::INTERVAL,
             (Min | Max, T::Bool | T::Uuid | T::Void | T::Json | T::Jsonb | T::Record(_)) => {
                 return Err(not_for_types());
@@ -243,6 +243,7 @@ impl Binder<'_> {
         };
         let kept = match (function, &input.data_type) {
             (Sum | Avg, T::Time(_)) => T::INTERVAL,
+            (Avg, T::System(SystemType::Float4)) => T::Float8,
             (_, kept) => kept.clone(),
         };
         let expr = self.coerce(input, &kept, CastContext::Implicit)?;

@@ -98,6 +98,9 @@ impl Binder<'_> {
         let wide = bounds.iter().any(|b| b.data_type == DataType::Int8);
         let data_type = if wide { DataType::Int8 } else { DataType::Int4 };
         let mut inputs = Vec::with_capacity(3);
+        if bounds.iter().any(|b| !b.data_type.is_number() && b.data_type != DataType::Unknown) {
+            return Err(does_not_exist("generate_series", &bounds));
+        }
         for bound in bounds {
             if !bound.data_type.is_integer() && bound.data_type != DataType::Unknown {
                 return Err(Error::unsupported(format_args!(

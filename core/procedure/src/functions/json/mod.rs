@@ -210,13 +210,12 @@ fn element(value: &Value, place: i64) -> Option<Raw<'_>> {
 
 fn at_path<'a>(value: &'a Value, path: &[Value], meter: &Meter) -> Result<Option<Raw<'a>>> {
     let mut at = whole(value);
-    for (step, name) in path.iter().enumerate() {
+    for name in path {
         let Some(name) = name.as_text() else { return Ok(None) };
         meter.spend_bytes(at.text().len())?;
         let found = match at.kind() {
             Kind::Object => at.member(name)?,
             Kind::Array => place_of(name).and_then(|place| at.element(place)),
-            _ if step == 0 => place_of(name).and_then(|place| element(value, place)),
             _ => None,
         };
         match found {
