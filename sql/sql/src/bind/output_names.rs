@@ -17,6 +17,7 @@ pub fn output_name(expr: &ast::Expr) -> String {
             _ => "?column?".into(),
         },
         // The outermost of several casts names a value that has no name of its own.
+        E::Cast { expr, .. } if matches!(innermost(expr), E::Array(_)) => "array".into(),
         E::Cast { expr, data_type, .. } => match innermost(expr) {
             E::Value(_) | E::TypedString(_) => type_label(data_type),
             inner => match output_name(inner) {

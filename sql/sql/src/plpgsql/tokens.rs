@@ -13,6 +13,7 @@ use types::{Error, Result, SqlState};
 
 use super::syntax::Expr;
 use crate::schema::catalog::Catalog;
+use crate::syntax::assigned::assign_whole;
 use crate::syntax::clauses::settle;
 use crate::syntax::depth::check_tokens;
 use crate::syntax::dialect::Ledger;
@@ -225,7 +226,10 @@ impl<'a> Tokens<'a> {
         Ok(data_type)
     }
 
-    pub fn statement(self) -> Result<ast::Statement> {
+    pub fn statement(mut self) -> Result<ast::Statement> {
+        let mut tokens = self.tokens.split_off(self.at.min(self.tokens.len()));
+        assign_whole(&mut tokens);
+        self.tokens.append(&mut tokens);
         self.parse(|parser| parser.parse_statement())
     }
 

@@ -151,8 +151,8 @@ create table s (a int primary key, primary key (a));
 -- ERROR 42P16: multiple primary keys for table "s" are not allowed
 create table s (a nosuch);
 -- ERROR 42704: type "nosuch" does not exist
-create table s (a json);
--- ERROR 0A000: type json is not supported
+create table s (a money);
+-- ERROR 0A000: type money is not supported
 create domain s as int;
 -- ERROR 0A000: CREATE DOMAIN is not supported
 create type s as (a int);

@@ -67,7 +67,7 @@ select abs(-5), ceil(1.2), floor(-1.2), round(2.5), round(2.345, 2), trunc(2.9),
 -- 5 | 2 | -2 | 3 | 2.35 | 2 | 1 | -1 | 1.414213562373095 | 4 | 1024
 -- SELECT 1
 select array[1, 2, 3], (array[1, 2, 3])[2], array_length(array[1, 2], 1), cardinality(array[]::int[]), 2 = any(array[1, 2]), array[1] || 2, '{1,2}'::int[];
--- array integer[] | array integer | array_length integer | cardinality integer | ?column? boolean | ?column? integer[] | array integer[]
+-- array integer[] | array integer | array_length integer | cardinality integer | ?column? boolean | ?column? integer[] | int4 integer[]
 -- {1,2,3} | 2 | 2 | 0 | t | {1,2} | {1,2}
 -- SELECT 1
 select setseed(0.5);
