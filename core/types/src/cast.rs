@@ -18,7 +18,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::interval::{Fields, Interval};
 use crate::json::raw::Kind;
 use crate::json::{self, Jsonb};
-use crate::network;
+use crate::network::{self, Network};
 use crate::numeric::{self, Numeric};
 use crate::record::{not_read, same_fields};
 use crate::schema::ColumnSchema;
@@ -176,9 +176,8 @@ fn cast_scalar(value: &Value, target: &DataType) -> Result<Value> {
         | (Value::Timestamptz(_), DataType::Time(_) | DataType::Timetz(_)) => {
             return cast_time(value, target);
         }
-        (Value::Bytes(_), DataType::Bytea | DataType::Inet) | (Value::Uuid(_), DataType::Uuid) => {
-            value.clone()
-        }
+        (Value::Bytes(_), DataType::Bytea) | (Value::Uuid(_), DataType::Uuid) => value.clone(),
+        (Value::Bytes(bytes), DataType::Inet) if Network::of(bytes).is_some() => value.clone(),
         (Value::Bytes(bytes), DataType::Cidr) => {
             network::network_of(bytes).ok_or_else(|| cannot_cast(value, target))?
         }

@@ -138,8 +138,6 @@ pub fn column_types() -> Vec<DataType> {
         DataType::Char(45),
         DataType::Bytea,
         DataType::Uuid,
-        DataType::Inet,
-        DataType::Cidr,
         DataType::Date,
         DataType::Timestamp,
         DataType::Timestamptz,
