@@ -27,10 +27,8 @@ use crate::raft_types::Types;
 use crate::store::bytes_of;
 
 /// What becomes of an append.
-pub(crate) type Appended = std::result::Result<
-    AppendEntriesResponse<u64>,
-    RPCError<u64, EmptyNode, RaftError<u64, Infallible>>,
->;
+pub(crate) type Appended =
+    Result<AppendEntriesResponse<u64>, RPCError<u64, EmptyNode, RaftError<u64, Infallible>>>;
 
 /// What a line of 20 Mbit/s carries in a heartbeat's time.
 const LARGE_BYTES: usize = 256 << 10;
