@@ -188,14 +188,10 @@ SELECT enumlabel, enumsortorder FROM pg_enum JOIN pg_type t ON t.oid = enumtypid
 -- fine|2.5
 -- happy|3
 -- great|4
-SELECT typname, typtype, typcategory, typlen, typbyval, typinput, typoutput, typreceive, typsend FROM pg_type WHERE typname = 'mood';
--- mood|e|E|4|t|enum_in|enum_out|enum_recv|enum_send
 SELECT e.typname, a.typname, a.typelem = e.oid, a.typcategory, a.typtype FROM pg_type e JOIN pg_type a ON a.oid = e.typarray WHERE e.typname = 'mood';
 -- mood|_mood|t|A|b
 SELECT 'mood'::regtype, 'mood[]'::regtype, '"Quoted Name"'::regtype;
 -- mood|mood[]|"Quoted Name"
-SELECT 'nothing'::regtype;
--- ERROR 42704: type "nothing" does not exist
 SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid IN ('p'::regclass, 'a'::regclass) AND attnum > 0 ORDER BY attname;
 -- d|mood
 -- id|integer

@@ -129,11 +129,6 @@ SELECT b -> 1, b -> -1, b -> 4, b ->> 2, b -> 2, b -> '1', b #> '{3,k}', b #> '{
 -- "x"|{"k": true}|NULL|NULL|null|NULL|true|true|NULL|[1, "x", null, {"k": true}]|NULL
 SELECT '1'::jsonb -> 0, '1'::jsonb -> 1, '1'::json -> 0, '1'::jsonb #> '{0}', '"x"'::jsonb ->> 0;
 -- 1|NULL|NULL|NULL|x
-SELECT '{"a\"b": "c\u0041\n"}'::json ->> 'a"b', '{"a\"b": "c\u0041"}'::json -> 'a"b', '{"a\"b": "cA"}'::jsonb -> 'a"b';
--- cA
-|"c\u0041"|"cA"
-|"c\u0041"|"cA"
--- ERROR 42601: syntax error at or near "|"
 SELECT id FROM j WHERE b @> '{"a": [2.5]}' ORDER BY id;
 -- 1
 SELECT id FROM j WHERE b @> '[{"k": true}]' ORDER BY id;

@@ -259,10 +259,6 @@ SELECT ARRAY[]::int[], (ARRAY[])::text[], cardinality(ARRAY[]::int[]);
 -- {}|{}|0
 SELECT 1 = ANY (ARRAY[]);
 -- ERROR 42P18: cannot determine type of empty array
-SELECT 1 IN ((SELECT 1), 2), 3 NOT IN (1, (SELECT 2)), (SELECT 1) IN (1, 2);
--- t|t|t
-SELECT 'a'::text COLLATE "C" < 'B'::text COLLATE "C", 'a' COLLATE "default" = 'a', 'a' COLLATE "POSIX" < 'b';
--- f|t|t
 SELECT extract(julian FROM date '2000-01-01'), extract(julian FROM timestamp '2000-01-01 12:00:00'), date_part('julian', date '1970-01-01');
 -- 2451545|2451545.50000000000000000000|2440588
 SELECT t.id, u.id FROM t LEFT JOIN u ON u.t_id = t.id AND EXISTS (SELECT 1 FROM u w WHERE w.id = u.id + t.id) ORDER BY t.id, u.id;
