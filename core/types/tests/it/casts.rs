@@ -31,6 +31,8 @@ proptest! {
 
     #[test]
     fn through_text_and_back((data_type, value) in typed_value()) {
+        // Of an enum a cast shows the label, which the value does not know.
+        prop_assume!(data_type.enum_type().is_none());
         let text = cast(&value, &DataType::Text, true).unwrap();
         prop_assert_eq!(cast(&text, &data_type, true).unwrap(), value);
     }
