@@ -171,10 +171,6 @@ SELECT CASE WHEN id = 1 THEN t END, CASE WHEN id = 1 THEN t END IS NULL FROM t O
 -- NULL|t
 SELECT nope FROM t;
 -- ERROR 42703: column "nope" does not exist
-SELECT nope.* FROM t;
--- ERROR 42P01: missing FROM-clause entry for table "nope"
-SELECT ROW(nope.*) FROM t;
--- ERROR 42P01: missing FROM-clause entry for table "nope"
 SELECT '(1,2)' = ROW(1, 2);
 -- ERROR 0A000: input of anonymous composite types is not implemented
 SELECT coalesce(u, (SELECT s FROM u s WHERE id = 1)) FROM t LEFT JOIN u ON u.t_id = t.id ORDER BY t.id, u.id;
