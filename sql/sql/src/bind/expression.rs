@@ -110,7 +110,7 @@ impl Binder<'_> {
             },
             expr if is_row(expr) => {
                 let items = self.row_items(scope, expr)?.unwrap_or_default();
-                Ok(self.row_value(items))
+                self.row_value(items)
             }
             E::Function(call) => self.function_call(scope, call),
             E::QualifiedWildcard(name, _) => self.row_named(scope, name),

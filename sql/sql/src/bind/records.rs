@@ -32,6 +32,19 @@ impl Typed {
     }
 }
 
+/// Rows within rows: as text each doubles the quotes of those in it.
+const DEPTH_MAX: usize = 8;
+
+fn depth(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Record(fields) => {
+            1 + fields.iter().map(|field| depth(&field.data_type)).max().unwrap_or(0)
+        }
+        DataType::Array(element) => depth(element),
+        _ => 0,
+    }
+}
+
 /// The type of a value that has these columns.
 pub(super) fn record_of(columns: &[Column]) -> DataType {
     let fields = columns.iter();
@@ -201,9 +214,16 @@ impl Binder<'_> {
     }
 
     /// A row that is spelled out, as a value.
-    pub(super) fn row_value(&mut self, items: Vec<Typed>) -> Typed {
+    ///
+    /// # Errors
+    /// 54001: rows lie too deep in each other.
+    pub(super) fn row_value(&mut self, items: Vec<Typed>) -> Result<Typed> {
+        if items.iter().any(|item| depth(&item.data_type) >= DEPTH_MAX) {
+            let what = format!("rows within rows are more than {DEPTH_MAX} deep");
+            return Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, what));
+        }
         let named = items.into_iter().enumerate();
-        Typed::row(named.map(|(place, item)| (format!("f{}", place + 1), item)).collect())
+        Ok(Typed::row(named.map(|(place, item)| (format!("f{}", place + 1), item)).collect()))
     }
 
     /// An argument of a call.
