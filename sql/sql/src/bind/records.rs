@@ -33,7 +33,7 @@ impl Typed {
 }
 
 /// Rows within rows: as text each doubles the quotes of those in it.
-const DEPTH_MAX: usize = 8;
+const DEPTH_MAX: usize = 12;
 
 fn depth(data_type: &DataType) -> usize {
     match data_type {
