@@ -5,8 +5,8 @@
 //! has it.
 
 use datafusion::arrow::datatypes::Field;
-use datafusion::common::{ExprSchema, Result as DfResult};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{ExprSchema, Result as DfResult};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use types::{DataType, Error};
 
