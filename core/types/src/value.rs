@@ -199,13 +199,6 @@ impl Value {
         }
     }
 
-    pub fn as_jsonb(&self) -> Option<&Jsonb> {
-        match self {
-            Value::Jsonb(json) => Some(json),
-            _ => None,
-        }
-    }
-
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Bytes(bytes) => Some(bytes),

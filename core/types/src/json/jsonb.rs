@@ -45,10 +45,6 @@ impl Jsonb {
         &self.0
     }
 
-    pub fn into_text(self) -> CompactString {
-        self.0
-    }
-
     pub fn raw(&self) -> Raw<'_> {
         Raw::of_valid(&self.0)
     }
