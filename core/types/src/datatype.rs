@@ -4,9 +4,7 @@
 //! PostgreSQL's own. Names with a SQL-standard spelling (`character varying(20)`) are written that
 //! way, since that is what error messages, `pg_typeof` and `\d` show.
 //!
-//! Departures: no `real`, no `interval`, no `time`; no scale of a `numeric` is negative;
-//! Departures: no `real`, no `json`; no scale of a `numeric` is negative;
-//! `char` always has a length.
+//! Departures: no `real`; no scale of a `numeric` is negative; `char` always has a length.
 
 use std::borrow::Cow;
 use std::fmt;
