@@ -73,6 +73,14 @@ pub(crate) fn taken_off(text: &str, parsed: &mut Vec<Parsed>) -> Option<Vec<Stri
 pub(crate) struct Unchecked(BTreeSet<String>);
 
 impl Unchecked {
+    /// # Errors
+    /// 42809: what is a transaction by itself defers a key.
+    pub fn none_of(write: &Body) -> Result<()> {
+        let mut unchecked = Unchecked::default();
+        unchecked.behind(write)?;
+        unchecked.end()
+    }
+
     /// Behind what stands in a transaction.
     pub fn behind(&mut self, write: &Body) -> Result<()> {
         let text = match write {

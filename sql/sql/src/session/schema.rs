@@ -167,12 +167,11 @@ impl Schema {
         let compile_text =
             |text: &str, types: &ParameterTypes| self.compile_text(party, text, types);
         let mut compile = |body| compile_write((&next.catalog, caller), &compile_text, body, draws);
-        let mut unchecked = Unchecked::default();
         let Body::Interactive { seen, transaction } = body else {
-            unchecked.behind(&body)?;
-            unchecked.end()?;
+            Unchecked::none_of(&body)?;
             return compile(body);
         };
+        let mut unchecked = Unchecked::default();
         let is_same = seen.version == next.version;
         if !is_same && !next.admits(seen, &transaction) {
             return Err(schema_changed());
@@ -303,9 +302,7 @@ pub(super) fn simulated(catalog: &Catalog, transaction: &Transaction) -> Result<
     };
     let mut draws = Draws::new(transaction.seed);
     let body = transaction.body.clone();
-    let mut unchecked = Unchecked::default();
-    unchecked.behind(&body)?;
-    unchecked.end()?;
+    Unchecked::none_of(&body)?;
     let work = compile_write((catalog, caller), &compile_text, body, &mut draws)?;
     check_seed(&draws, transaction.seed)?;
     Ok(work)

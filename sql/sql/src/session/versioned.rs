@@ -26,8 +26,8 @@ pub struct Versioned {
 
 impl Versioned {
     /// What all replicas know of it.
-    pub(super) fn ledger(self: &Arc<Self>) -> &Arc<Versioned> {
-        self.below.as_ref().unwrap_or(self)
+    pub(super) fn ledger(&self) -> &Versioned {
+        self.below.as_deref().unwrap_or(self)
     }
 
     /// With a session's own objects, which another catalog has. It is of a version that no other

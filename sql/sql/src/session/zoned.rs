@@ -47,8 +47,7 @@ impl Session {
         }
         let rewritten = rewritten(&parsed, &bound.zoned)?.ok_or_else(|| self.zone_refused())?;
         let info = SessionInfo { zone: Zone::default(), ..self.info.clone() };
-        let ledger = versioned.below.as_deref().unwrap_or(versioned);
-        let (again, parsed) = self.bind_by(&info, ledger, rewritten, declared)?;
+        let (again, parsed) = self.bind_by(&info, versioned.ledger(), rewritten, declared)?;
         let mut again = again?.map(Action::from);
         if !same(&bound, &again) {
             return Err(self.zone_refused());
