@@ -74,7 +74,7 @@ impl Server {
         let start = format!(
             "mariadb-install-db --no-defaults --datadir={data} {user} \
              --auth-root-authentication-method=normal --skip-test-db --innodb-log-file-size=8M \
-             >/dev/null 2>&1 && exec mariadbd --no-defaults {user} --datadir={data} --port={port} \
+             >&2 && exec mariadbd --no-defaults {user} --datadir={data} --port={port} \
              --bind-address=127.0.0.1 --socket={folder_name}/socket --pid-file={folder_name}/pid \
              --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit={} --skip-log-bin \
              --innodb-log-file-size=8M --skip-name-resolve",
@@ -83,11 +83,13 @@ impl Server {
         Server::start(&folder, &start, port, false)
     }
 
-    /// A shell has the server for a child, and ends it when its standard input does.
+    /// A shell has the server for a child, and ends it when its standard input does. A server that
+    /// ends earlier leaves `ended` beside its log.
     fn start(folder: &Path, start: &str, port: u16, is_postgres: bool) -> Server {
         let script = format!(
-            "({start}) >{0}/log 2>&1 & cat >/dev/null; kill -KILL $!; wait $! 2>/dev/null; \
-             sleep 0.2; rm -rf {0}",
+            "exec 3<&0; ({start}) >{0}/log 2>&1 3<&- & server=$!; \
+             (cat <&3 >/dev/null; kill -KILL $server 2>/dev/null) & by_hand=$!; \
+             wait $server 2>/dev/null; touch {0}/ended; wait $by_hand; sleep 0.2; rm -rf {0}",
             folder.display()
         );
         let shell = Command::new("bash")
@@ -100,7 +102,9 @@ impl Server {
         let server = Server { shell, port, is_postgres };
         let began = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let ended = folder.join("ended").exists();
             let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+            assert!(!ended, "the server on {port} ended: {log}");
             assert!(began.elapsed() < Duration::from_secs(120), "no server on {port}: {log}");
             std::thread::sleep(Duration::from_millis(50));
         }
