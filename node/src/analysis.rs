@@ -1,4 +1,4 @@
-//! Who answers queries that the fast path does not: system catalogs, and the engine for queries
+//! Who answers queries that the row executor does not: system catalogs, and the engine for queries
 //! over much data where the build has one (feature `analytics`).
 
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use anyhow::Result;
 use engine::Engine;
 use engine::locks::Shown;
 use pgcatalog::{
-    Databases, Lock, Locked, Locks, Members, Memory, OtherMemory, Sessions, SystemAnalyst,
+    CatalogEngine, Databases, Lock, Locked, Locks, Members, Memory, OtherMemory, Sessions,
 };
-use sql::analyst::Analyst;
+use sql::analytical_engine::AnalyticalEngine;
 use sql::session::commons::{Commons, advisory};
 use storage::Store;
 
@@ -17,12 +17,12 @@ use crate::config::Settings;
 use crate::memory;
 use crate::metrics::Metrics;
 
-pub fn analyst(
+pub fn analytical_engine(
     engine: &Engine,
     commons: &Arc<Commons>,
     settings: &Settings,
     metrics: &Arc<Metrics>,
-) -> Result<Arc<dyn Analyst>> {
+) -> Result<Arc<dyn AnalyticalEngine>> {
     let columnar = columnar(Arc::clone(engine.store()), settings, metrics)?;
     let memory = Memory::new(Arc::clone(engine.store()), other_memory(metrics));
     let (locks, members) = (locks_of(engine, commons), members_of(metrics));
@@ -30,8 +30,8 @@ pub fn analyst(
     let databases = Databases(Arc::new(move || {
         neighbours.neighbours.get().map(|read| read()).unwrap_or_default()
     }));
-    let analyst = SystemAnalyst::new(memory, (locks, members, databases), columnar);
-    Ok(Arc::new(analyst.with_sessions(sessions_of(commons))))
+    let analytical_engine = CatalogEngine::new(memory, (locks, members, databases), columnar);
+    Ok(Arc::new(analytical_engine.with_sessions(sessions_of(commons))))
 }
 
 /// Of a member of a cluster.
@@ -92,7 +92,7 @@ fn columnar(
     store: Arc<Store>,
     settings: &Settings,
     metrics: &Metrics,
-) -> Result<Option<Arc<dyn Analyst>>> {
+) -> Result<Option<Arc<dyn AnalyticalEngine>>> {
     use crate::database::workers;
     use crate::metrics::Analysis;
     use analytics::{Analytics, AnalyticsOptions};
@@ -126,6 +126,6 @@ fn columnar(
 }
 
 #[cfg(not(feature = "analytics"))]
-fn columnar(_: Arc<Store>, _: &Settings, _: &Metrics) -> Result<Option<Arc<dyn Analyst>>> {
+fn columnar(_: Arc<Store>, _: &Settings, _: &Metrics) -> Result<Option<Arc<dyn AnalyticalEngine>>> {
     Ok(None)
 }

@@ -211,7 +211,8 @@ fn database(
     let memory = session_memory(settings);
     _ = metrics.session_memory.set(Arc::clone(&memory.pool));
     let commons: Arc<Commons> = Arc::default();
-    let analyst = Some(analysis::analyst(&engine, &commons, settings, metrics)?);
+    let analytical_engine =
+        Some(analysis::analytical_engine(&engine, &commons, settings, metrics)?);
     let engine = Arc::new(engine);
     let key = secrets::node_key(&settings.data).context("cannot have a key that signs heads")?;
     let keeper: Arc<dyn LedgerProofs> = Arc::new(Keeper::new(files, Arc::clone(&engine), key));
@@ -219,7 +220,7 @@ fn database(
     if !settings.approval_check.is_empty() {
         _ = commons.approval_check.set(settings.approval_check.clone());
     }
-    Ok(Database { engine, schema, analyst, memory, commons })
+    Ok(Database { engine, schema, analytical_engine, memory, commons })
 }
 
 fn session_memory(settings: &Settings) -> SessionMemory {

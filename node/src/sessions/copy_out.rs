@@ -2,7 +2,7 @@
 
 use futures::stream::{self, StreamExt};
 use pgfront::{CopyChunk, CopyChunks};
-use sql::analyst::{Row, RowBatches};
+use sql::analytical_engine::{Row, RowBatches};
 use sql::copy::CopyFormatter;
 use types::Error;
 
@@ -79,7 +79,7 @@ fn chunk(bytes: Vec<u8>, ends: Vec<usize>, rows: u64) -> CopyChunk {
 #[cfg(test)]
 mod tests {
     use procedure::Column;
-    use sql::analyst::held;
+    use sql::analytical_engine::held;
     use sql::copy::CopyOptions;
     use types::{DataType, Value, Zone};
 

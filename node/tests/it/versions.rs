@@ -1,5 +1,5 @@
 //! One version of PostgreSQL, wherever a client asks: at the login, in settings, in functions that
-//! the engine, the catalogs and the analyst run, and in what a statement writes.
+//! the engine, the catalogs and the analytical engine run, and in what a statement writes.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -15,7 +15,7 @@
 //! date inside of a cast, so that a comparison with a date can compare dates, which zones
 //! understand.
 //!
-//! Where an answer has to be the fast path's ([`Arithmetic::agreeing`]), a product, sum or
+//! Where an answer has to be the row executor's ([`Arithmetic::agreeing`]), a product, sum or
 //! difference of decimals is refused beyond 96 bits, before it is too long for Arrow.
 
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(crate) struct Arithmetic {
     subtract: Arc<ScalarUDF>,
     multiply: Arc<ScalarUDF>,
     divide: Arc<ScalarUDF>,
-    /// Of decimals, where they have to be as the fast path's.
+    /// Of decimals, where they have to be as the row executor's.
     within: Option<Arc<ScalarUDF>>,
 }
 
@@ -124,8 +124,8 @@ fn by_name(name: &str, args: Vec<Expr>) -> PlannerResult<Vec<Expr>> {
     }
 }
 
-/// What the fast path computes: quotients of decimals, days, remainders, and whatever has a number
-/// of its own digits beside it.
+/// What the row executor computes: quotients of decimals, days, remainders, and whatever has a
+/// number of its own digits beside it.
 fn called(expr: &RawBinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<Expr> {
     use BinaryOperator as O;
     let op = match &expr.op {
@@ -166,7 +166,7 @@ fn called(expr: &RawBinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<E
     call::operator(op, left, right)
 }
 
-/// A number as the fast path makes a float of it: Arrow rounds twice.
+/// A number as the row executor makes a float of it: Arrow rounds twice.
 pub(crate) fn float_of(expr: &Expr) -> Expr {
     match own::function("cast as double precision") {
         Some(function) => function.call(vec![expr.clone()]),
@@ -429,7 +429,7 @@ impl ScalarUDFImpl for Checked {
     }
 }
 
-/// The fast path's, value by value.
+/// The row executor's, value by value.
 fn floats(kind: Kind, left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
     let op = match kind {
         Kind::Add => ArithmeticOp::Add,
@@ -450,7 +450,7 @@ fn floats(kind: Kind, left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(floats))
 }
 
-/// Digits that a number has at most where it has to be the fast path's, which has more.
+/// Digits that a number has at most where it has to be the row executor's, which has more.
 pub(crate) const DIGITS: u8 = 29;
 
 /// Decimals, unless one has more units than 96 bits hold.

@@ -1,12 +1,13 @@
-//! Functions and operators whose answer is the fast path's, since it is the fast path that answers.
+//! Functions and operators whose answer is the row executor's, since it is the row executor that
+//! answers.
 //!
-//! The types of the operands decide, by the fast path's own binder, which of its expressions a call
-//! is; each row is then evaluated by it. So text is cut, numbers are rounded, times are taken apart
-//! and all of them are refused there and here alike, to the last digit of a number.
+//! The types of the operands decide, by the row executor's own binder, which of its expressions a
+//! call is; each row is then evaluated by it. So text is cut, numbers are rounded, times are taken
+//! apart and all of them are refused there and here alike, to the last digit of a number.
 //!
 //! | | named | which are |
 //! |---|---|---|
-//! | functions | as in SQL | [those of the fast path](SHARED_FUNCTIONS) |
+//! | functions | as in SQL | [those of the row executor](SHARED_FUNCTIONS) |
 //! | operators | `call +` | with a [numeric of variable scale](crate::variable_scale) or a date |
 //! | `round`, `trunc` | `round 2` | to a number of digits that is written |
 //!
@@ -33,7 +34,7 @@ use crate::rows::{Cells, Digits, Shown, column};
 use crate::sql_types::{field, sql_type};
 use crate::variable_scale::{SCALE, VARIABLE_SCALE};
 
-/// Functions that are called as the fast path calls them, beside [`SHARED_FUNCTIONS`].
+/// Functions that are called as the row executor calls them, beside [`SHARED_FUNCTIONS`].
 const FUNCTIONS: &[&str] = &["concat", "concat_ws", "position", "trim"];
 
 const OPERATORS: &[(&str, BinaryOp)] = &[
@@ -60,7 +61,7 @@ struct Call {
     signature: Signature,
 }
 
-/// The function of such a name, if it is the fast path's.
+/// The function of such a name, if it is the row executor's.
 pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
     let (of, digits) = match name.split_once(' ') {
         Some((of @ ("round" | "trunc"), digits)) => (of, Some(digits.parse().ok()?)),

@@ -1,8 +1,8 @@
-//! Random values of queries that the fast path does not run.
+//! Random values of queries that the row executor does not run.
 //!
-//! What the analyst answers is in no block, so nothing has to be drawn again: each batch of rows
-//! draws from a seed of the system's, as the fast path's queries do. *Cost.* A system call for each
-//! batch, and some 100 ns a row.
+//! What the analytical engine answers is in no block, so nothing has to be drawn again: each batch
+//! of rows draws from a seed of the system's, as the row executor's queries do. *Cost.* A system
+//! call for each batch, and some 100 ns a row.
 
 use std::sync::Arc;
 

@@ -3,9 +3,9 @@
 //! | where | becomes |
 //! |---|---|
 //! | CASE, coalesce, greatest, least with one of them | all bring their own |
-//! | `a IN (b, c)`, `CASE a WHEN b` | comparisons as the fast path makes them |
-//! | an operator whose operand has become one | the fast path's |
-//! | a decimal that is compared with a float | the float that the fast path makes of it |
+//! | `a IN (b, c)`, `CASE a WHEN b` | comparisons as the row executor makes them |
+//! | an operator whose operand has become one | the row executor's |
+//! | a decimal that is compared with a float | the float that the row executor makes of it |
 //! | `a IN (b, c)`, `a BETWEEN b AND c` | of what equal values [have in common](comparable) |
 //! | ORDER BY, of a window too | by what equal values [have in common](crate::comparable) |
 //! | GROUP BY, DISTINCT, PARTITION BY, UNION | refused |

@@ -22,7 +22,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
 use snapshot::{ImageUsage, Images};
-use sql::analyst::{Analyst, AnalyticalPlan, QueryRequest};
+use sql::analytical_engine::{AnalyticalEngine, AnalyticalPlan, QueryRequest};
 use storage::{Snapshot, Store};
 use types::TableId;
 
@@ -179,7 +179,7 @@ impl Analytics {
     }
 }
 
-impl Analyst for Analytics {
+impl AnalyticalEngine for Analytics {
     fn prepare(&self, request: &QueryRequest<'_>) -> types::Result<Arc<dyn AnalyticalPlan>> {
         let asked = Asked {
             text: request.text.to_owned(),

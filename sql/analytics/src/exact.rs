@@ -7,9 +7,9 @@
 //!
 //! All are a sum and a count: a sum in 128 bits, beyond which is 22003; of numbers that bring
 //! [variable scale](crate::variable_scale), in 256, and the most digits that one had. An average is
-//! their quotient as the fast path divides. Sums of float8 and intervals are DataFusion's own.
+//! their quotient as the row executor divides. Sums of float8 and intervals are DataFusion's own.
 //!
-//! *As the fast path.* Its sums have 96 bits, and lose digits after the point where these do not
+//! *As the row executor.* Its sums have 96 bits, and lose digits after the point where these do not
 //! suffice; which they are depends on the order of rows. Where its answer
 //! [matters](Exact::agreeing), a sum is refused that might have come to that in any order: that is
 //! known from the number of rows and the largest of each batch.
@@ -58,7 +58,7 @@ pub(crate) struct Exact {
     avg: Avg,
 }
 
-/// The aggregate of this name that refuses what the fast path may answer otherwise.
+/// The aggregate of this name that refuses what the row executor may answer otherwise.
 pub(crate) fn agreeing(name: &str) -> Option<Arc<AggregateUDF>> {
     let function = match name {
         "sum" => Function::Sum,
@@ -92,7 +92,7 @@ impl Exact {
         Exact { function, agreeing: false, signature, sum: Sum::new(), avg: Avg::new() }
     }
 
-    /// One that refuses what the fast path may answer otherwise.
+    /// One that refuses what the row executor may answer otherwise.
     pub(crate) fn agreeing(function: Function) -> Exact {
         Exact { agreeing: true, ..Exact::new(function) }
     }
@@ -172,7 +172,7 @@ impl Answer {
     }
 }
 
-/// An average, as the fast path divides.
+/// An average, as the row executor divides.
 fn quotient(sum: &Numeric, count: i64) -> Result<Numeric> {
     numeric::div(sum, &count.into()).map_err(raise)
 }
@@ -311,7 +311,7 @@ impl AggregateUDFImpl for Exact {
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Bound(Option<u128>);
 
-/// A thousandth of what the fast path's sums hold, since partitions are added up.
+/// A thousandth of what the row executor's sums hold, since partitions are added up.
 const BOUND_MAX: u128 = 1 << 85;
 
 /// Numbers of fewer digits do not reach it in 10^10 rows.

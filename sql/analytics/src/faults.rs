@@ -12,7 +12,7 @@ pub(crate) fn raise(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// The fast path computes with any number of digits, and answers in its place where it can.
+/// The row executor computes with any number of digits, and answers in its place where it can.
 pub(crate) fn too_long() -> Error {
     Error::unsupported("numbers of more than 28 digits in this query")
 }

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast;
-use sql::analyst::QueryRequest;
+use sql::analytical_engine::QueryRequest;
 use sql::catalog::{View, ViewUses};
 use types::{Error, SqlState};
 
@@ -30,7 +30,7 @@ use crate::table::SnapshotTable;
 use crate::{call, chance, exact, own};
 
 /// Functions of DataFusion that do what PostgreSQL's of the same name do, beside those that are the
-/// [fast path's](call).
+/// [row executor's](call).
 const SCALAR: &[&str] = &["bit_length", "coalesce", "greatest", "least", "md5", "nullif"];
 
 const AGGREGATE: &[&str] = &[
@@ -219,7 +219,7 @@ impl ContextProvider for Names<'_> {
     }
 }
 
-/// SQL's types are those of the fast path; only what it has none for is DataFusion's.
+/// SQL's types are those of the row executor; only what it has none for is DataFusion's.
 #[derive(Debug)]
 struct Types;
 

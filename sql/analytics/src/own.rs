@@ -1,4 +1,4 @@
-//! Functions that compute as the fast path does, with its own code, value by value.
+//! Functions that compute as the row executor does, with its own code, value by value.
 //!
 //! DataFusion's casts cut numbers where PostgreSQL rounds, do not cut strings where it does, and
 //! write times in another format; its fields of times lose their fractions; its minus wraps around.

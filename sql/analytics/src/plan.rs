@@ -16,7 +16,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use procedure::Column;
-use sql::analyst::{AnalyticalPlan, Execution, Row, RowBatches};
+use sql::analytical_engine::{AnalyticalPlan, Execution, Row, RowBatches};
 use storage::Snapshot;
 use types::{DataType, Result, Value};
 

@@ -14,7 +14,7 @@ use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 use procedure::{Column, Interrupt};
-use sql::analyst::QueryRequest;
+use sql::analytical_engine::QueryRequest;
 use types::{DataType, Result};
 
 use crate::coerce::coerced;

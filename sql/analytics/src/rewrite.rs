@@ -382,7 +382,7 @@ fn nullif(call: &ast::Function) -> Option<Expr> {
     })
 }
 
-/// Cases are those of the fast path.
+/// Cases are those of the row executor.
 fn ilike(negated: bool, expr: &Expr, pattern: &Expr, escape: &Option<ast::ValueWithSpan>) -> Expr {
     let lower = |of: &Expr| Box::new(own("lower".to_owned(), of.clone()));
     let (expr, pattern, escape_char) = (lower(expr), lower(pattern), escape.clone());

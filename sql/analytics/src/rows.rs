@@ -16,7 +16,7 @@ use datafusion::arrow::datatypes::{
     TimestampSecondType, i256,
 };
 use datafusion::common::ScalarValue;
-use sql::analyst::Row;
+use sql::analytical_engine::Row;
 use types::numeric::Numeric;
 use types::{DataType, Error, Interval, Jsonb, Result, SqlState, Value};
 

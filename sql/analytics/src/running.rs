@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, Stream, StreamExt};
 use kit::pool::{Lease, Pool};
 use parking_lot::Mutex;
-use sql::analyst::{Limits, Row, RowBatches, row_bytes};
+use sql::analytical_engine::{Limits, Row, RowBatches, row_bytes};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;

@@ -19,7 +19,7 @@ pub(crate) struct Shared {
     pub(crate) still_state: SessionState,
     /// What operators mean, ours before DataFusion's.
     pub(crate) operators: Vec<Arc<dyn ExprPlanner>>,
-    /// The same, where the fast path's answer is asked for.
+    /// The same, where the row executor's answer is asked for.
     pub(crate) agreeing_operators: Vec<Arc<dyn ExprPlanner>>,
     pub(crate) threads: Threads,
 }

@@ -18,7 +18,7 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use procedure::Column;
-use sql::analyst::{Row, SystemTables};
+use sql::analytical_engine::{Row, SystemTables};
 use types::{DataType, Error, SqlState, Value};
 
 use crate::faults::raise;

@@ -13,7 +13,7 @@
 //! Here a number has at most 96 bits before its scale, which is 28 at most, and 10^28 takes 94, so
 //! 192 hold its units and their sign. Others are [refused](too_long).
 //! Two that are equal may show different digits, and differ in their last byte: nothing
-//! may compare them for equality but by their [values](VALUE_BYTES), or as the fast path does
+//! may compare them for equality but by their [values](VALUE_BYTES), or as the row executor does
 //! ([`call`](crate::call)). *Cost.* Some 20 ns to write one, twice that to read it.
 
 use datafusion::arrow::datatypes::{DataType as ArrowType, i256};

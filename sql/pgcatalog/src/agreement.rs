@@ -11,7 +11,7 @@
 use std::ops::ControlFlow;
 
 use procedure::Column;
-use sql::analyst::AnalyticalPlan;
+use sql::analytical_engine::AnalyticalPlan;
 use sqlparser::ast::{self, Expr, Value, visit_expressions};
 use types::DataType;
 

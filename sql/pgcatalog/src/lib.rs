@@ -22,13 +22,13 @@
 //!
 //! *Beside users' tables.* A program reads them by their indexes, as of one block. Where another
 //! engine knows the query as well, it has the larger ones, and takes the rows of system tables from
-//! here ([`SystemAnalyst`]): a client cannot tell which of them answered.
+//! here ([`CatalogEngine`]): a client cannot tell which of them answered.
 //!
 //! *Departures.* Regular expressions are of the `regex` crate: no back references. Arrays have one
 //! dimension.
 
 mod agreement;
-mod analyst;
+mod catalog_engine;
 mod describe;
 mod filling;
 mod memory;
@@ -39,7 +39,7 @@ mod tables;
 mod views;
 mod world;
 
-pub use analyst::SystemAnalyst;
+pub use catalog_engine::CatalogEngine;
 pub use memory::{Memory, OtherMemory};
 pub use query::around::Unhurried;
 pub use query::{Prepared, system_query};

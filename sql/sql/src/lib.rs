@@ -33,7 +33,7 @@ pub use bind::statement::{Bound, Command, Isolation, Program, Statement, Transac
 pub use compile::{bind, bind_in_session};
 pub use ddl::{ColumnSource, StoreChange, Validation};
 pub use identity::{Roles, check_name as check_role_name};
-pub use plan::{analyst, router};
+pub use plan::{analytical_engine, router};
 pub use schema::access::GrantedColumn;
 pub use schema::catalog;
 pub use schema::catalog::{Catalog, Commented, Routine, Table};

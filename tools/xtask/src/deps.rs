@@ -51,7 +51,7 @@ const WALLS: &[(&[&str], &[&str])] = &[
     // Orderers and members of a cluster move bytes, whatever these do.
     (&["order-raft", "order-kafka", "order-comet", "cluster", "chainify"], EXECUTION),
     (&["order-raft", "order-kafka", "order-comet", "cluster", "chainify"], MEETING),
-    // A session is answered from images by an analyst that it does not know.
+    // A session is answered from images by an analytical engine that it does not know.
     (&["sql", "pgcatalog"], &["analytics", "snapshot"]),
     // Judges and worlds from a seed, without what they judge for.
     (&["oracle"], &["ledger", "order", "engine", "sql"]),

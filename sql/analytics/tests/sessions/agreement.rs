@@ -1,4 +1,4 @@
-//! Where DataFusion's own answer would be another than PostgreSQL's, or than the fast path's.
+//! Where DataFusion's own answer would be another than PostgreSQL's, or than the row executor's.
 
 use types::{SqlState, Value};
 
@@ -66,7 +66,7 @@ fn casts_and_fields_are_the_fast_paths() {
             ),
         ] {
             let reported = client.run(query).await;
-            assert!(reported.by_analyst, "{query}");
+            assert!(reported.by_analytical_engine, "{query}");
             assert_eq!(reported.lines(), lines, "{query}");
         }
     });
@@ -215,7 +215,7 @@ fn no_answer_changes_when_its_table_grows() {
         for (lines, query) in before {
             let reported = client.run(&query).await;
             assert_eq!(reported.lines(), lines, "{query}");
-            moved += usize::from(reported.by_analyst);
+            moved += usize::from(reported.by_analytical_engine);
         }
         assert!(moved > 0, "all stayed");
     });
@@ -230,7 +230,7 @@ fn a_number_of_any_scale_leaves_its_queries_to_the_fast_path() {
         let mut client = node.session();
         client.run("CREATE TABLE f (id int PRIMARY KEY, n numeric)").await;
         client.run("INSERT INTO f SELECT n, 1.0 / 3 FROM generate_series(1, 30000) n").await;
-        for (query, by_analyst) in [
+        for (query, by_analytical_engine) in [
             ("SELECT count(*) FROM f WHERE n > 0.1", false),
             ("SELECT count(*) FROM f WHERE n = $1", false),
             ("SELECT count(*) FROM f WHERE id > 0", true),
@@ -239,14 +239,14 @@ fn a_number_of_any_scale_leaves_its_queries_to_the_fast_path() {
             let parameters = if query.contains('$') { vec![third] } else { Vec::new() };
             let reported = client.tell(query, &parameters).await.expect("an answer");
             assert_eq!(
-                (reported.lines(), reported.by_analyst),
-                (vec!["30000".to_owned()], by_analyst)
+                (reported.lines(), reported.by_analytical_engine),
+                (vec!["30000".to_owned()], by_analytical_engine)
             );
         }
         let ranks = "SELECT rank() OVER (ORDER BY n) FROM f";
         let reported = client.run(ranks).await;
-        assert_eq!((reported.rows.len(), reported.by_analyst), (30_000, false));
-        // What only the analyst may run has nowhere else to go.
+        assert_eq!((reported.rows.len(), reported.by_analytical_engine), (30_000, false));
+        // What only the analytical engine may run has nowhere else to go.
         client.by_columns().await;
         let windowed = client.error(ranks).await;
         assert_eq!(windowed.code(), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);

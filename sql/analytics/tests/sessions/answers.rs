@@ -87,11 +87,11 @@ fn a_random_value_is_drawn_for_each_row_by_either_engine() {
         let each = "SELECT count(DISTINCT r) = count(*), min(r) >= 0 AND max(r) < 1 FROM
                     (SELECT random() AS r, rank() OVER (ORDER BY id) FROM sale) AS s";
         let reported = client.run(each).await;
-        assert!(!reported.by_analyst);
+        assert!(!reported.by_analytical_engine);
         assert_eq!(reported.lines(), ["t,t"]);
         client.by_columns().await;
         let reported = client.run(each).await;
-        assert!(reported.by_analyst);
+        assert!(reported.by_analytical_engine);
         assert_eq!(reported.lines(), ["t,t"]);
         let ids = "SELECT count(DISTINCT gen_random_uuid()) = count(*), count(*) > 1 FROM
                    (SELECT rank() OVER (ORDER BY id) FROM sale) AS s";
@@ -100,7 +100,7 @@ fn a_random_value_is_drawn_for_each_row_by_either_engine() {
         assert_ne!(client.lines(again).await, client.lines(again).await);
         client.by_router().await;
         let reported = client.run("SELECT id, random() < 1 FROM sale WHERE random() < 2").await;
-        assert!(!reported.by_analyst);
+        assert!(!reported.by_analytical_engine);
         assert!(reported.lines().iter().all(|line| line.ends_with(",t")));
     });
 }
@@ -112,18 +112,18 @@ fn views_are_read_by_either_engine() {
                     SELECT customer, rank() OVER (ORDER BY sum(pieces) DESC NULLS LAST), sum(amount)
                     FROM sale GROUP BY customer";
         client.run(view).await;
-        for by_analyst in [true, false] {
-            match by_analyst {
+        for by_analytical_engine in [true, false] {
+            match by_analytical_engine {
                 true => client.by_columns().await,
                 false => client.by_router().await,
             }
             let reported = client.run("SELECT * FROM ranked WHERE place < 3 ORDER BY place").await;
-            assert_eq!(reported.by_analyst, by_analyst);
+            assert_eq!(reported.by_analytical_engine, by_analytical_engine);
             assert_eq!(reported.head(), "customer integer,place bigint,sum numeric");
             assert_eq!(reported.lines(), ["3,1,NULL", "1,2,30.75"]);
         }
         client.run("CREATE VIEW paris AS SELECT id, name FROM customer WHERE city = 'Paris'").await;
-        assert!(!client.run("SELECT * FROM paris").await.by_analyst);
+        assert!(!client.run("SELECT * FROM paris").await.by_analytical_engine);
         let both = "SELECT name, place FROM paris LEFT JOIN ranked ON customer = id";
         assert_eq!(client.lines(both).await, ["ada,2"]);
         let wrong = "CREATE VIEW wrong AS SELECT rank() OVER (ORDER BY nothing) FROM sale";
@@ -191,7 +191,7 @@ fn numbers_have_the_types_and_the_digits_that_they_have_in_postgresql() {
             ),
         ] {
             let reported = client.run(query).await;
-            assert!(reported.by_analyst, "{query}");
+            assert!(reported.by_analytical_engine, "{query}");
             assert_eq!(reported.head(), head, "{query}");
             assert_eq!(reported.lines(), [line], "{query}");
         }
@@ -289,7 +289,7 @@ fn joins_sets_and_groups_are_the_same_by_columns_and_row_by_row() {
         ] {
             client.by_columns().await;
             let reported = client.run(query).await;
-            assert!(reported.by_analyst, "{query}");
+            assert!(reported.by_analytical_engine, "{query}");
             assert_eq!(reported.lines(), lines, "{query}");
             client.by_router().await;
             assert_eq!(client.lines(query).await, lines, "{query}");

@@ -130,7 +130,7 @@ fn columns_that_a_join_merges_are_those_of_postgresql() {
                 let shown: Vec<&str> = reported.columns.iter().map(|(name, _)| &**name).collect();
                 assert_eq!(shown.join(","), *names, "{text}");
                 assert_eq!(reported.lines(), *rows, "{text}");
-                assert_eq!(reported.by_analyst, executor == "columns", "{text}");
+                assert_eq!(reported.by_analytical_engine, executor == "columns", "{text}");
             }
         }
     });

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use analytics::AnalyticsOptions;
 use futures::StreamExt;
-use sql::analyst::RowBatches;
+use sql::analytical_engine::RowBatches;
 use sql::session::Answer;
 use types::{Error, SqlState};
 

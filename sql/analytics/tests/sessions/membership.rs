@@ -227,8 +227,9 @@ fn they_are_true_false_or_null_as_sql_says_wherever_they_stand() {
                         match client.tell(&text, &[]).await {
                             Ok(reported) => {
                                 assert_eq!(reported.lines(), expected, "{text}\nover {values:?}");
-                                moved += usize::from(by_columns && reported.by_analyst);
-                                by_rows += usize::from(!by_columns && !reported.by_analyst);
+                                moved += usize::from(by_columns && reported.by_analytical_engine);
+                                by_rows +=
+                                    usize::from(!by_columns && !reported.by_analytical_engine);
                             }
                             Err(error) => {
                                 let is_left_out = error.code() == SqlState::FEATURE_NOT_SUPPORTED;

@@ -60,9 +60,10 @@ impl Node {
         let engine = Arc::new(engine.expect("an engine"));
         let analytics = Analytics::new(engine.store().clone(), options).expect("analytics");
         let analytics = Arc::new(analytics);
-        let analyst: Option<Arc<dyn sql::analyst::Analyst>> = Some(analytics.clone());
+        let analytical_engine: Option<Arc<dyn sql::analytical_engine::AnalyticalEngine>> =
+            Some(analytics.clone());
         let (memory, commons) = (SessionMemory::default(), Arc::default());
-        let database = Database { engine, schema, analyst, memory, commons };
+        let database = Database { engine, schema, analytical_engine, memory, commons };
         Node { database: Arc::new(database), analytics }
     }
 
@@ -87,7 +88,7 @@ pub struct Client {
 pub struct Reported {
     pub columns: Vec<(String, DataType)>,
     pub rows: Vec<Box<[Value]>>,
-    pub by_analyst: bool,
+    pub by_analytical_engine: bool,
 }
 
 impl Reported {
@@ -112,7 +113,8 @@ impl Reported {
 impl Client {
     /// The last statement's answer.
     pub async fn tell(&mut self, text: &str, parameters: &[Value]) -> Result<Reported> {
-        let mut reported = Reported { columns: Vec::new(), rows: Vec::new(), by_analyst: false };
+        let mut reported =
+            Reported { columns: Vec::new(), rows: Vec::new(), by_analytical_engine: false };
         for source in self.session.read(text)? {
             let answer = match self.session.prepare_source(source, &[]) {
                 Ok((prepared, literals)) => {
@@ -143,7 +145,9 @@ impl Client {
                 Err(error) => Err(error),
             };
             match fetched {
-                Ok((rows, by_analyst)) => (reported.rows, reported.by_analyst) = (rows, by_analyst),
+                Ok((rows, by_analytical_engine)) => {
+                    (reported.rows, reported.by_analytical_engine) = (rows, by_analytical_engine)
+                }
                 Err(error) => {
                     self.session.statement_failed();
                     return Err(error);

@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use kit::random::Random;
 use procedure::Output;
 use sql::SessionInfo;
-use sql::analyst::{Analyst, Execution, Limits, QueryRequest};
+use sql::analytical_engine::{AnalyticalEngine, Execution, Limits, QueryRequest};
 use sql::bind::statement::{Program, Statement};
 use sql::router::{is_agreed, may_differ};
 use sql::session::Database;
@@ -211,7 +211,7 @@ impl Sql {
     }
 }
 
-/// What the analyst says where it has to agree; `None` where the query would not move.
+/// What the analytical engine says where it has to agree; `None` where the query would not move.
 async fn analyzed(
     analytics: &Analytics,
     database: &Database,
@@ -257,7 +257,7 @@ async fn analyzed(
     let batches = plan.run(execution).try_collect::<Vec<_>>().await;
     Some(batches.map(|batches| {
         let rows: Vec<Box<[Value]>> = batches.into_iter().flatten().collect();
-        Reported { columns, rows, by_analyst: true }
+        Reported { columns, rows, by_analytical_engine: true }
     }))
 }
 
@@ -273,7 +273,7 @@ async fn compare(node: &Node, client: &mut Client, text: &str, tally: &mut Tally
         tally.stayed += 1;
         return;
     };
-    // An error of the fast path counts, whatever the analyst has said.
+    // An error of the row executor counts, whatever the analytical engine has said.
     let Ok(reported) = client.tell(text, &[]).await else { return };
     match analyzed {
         Ok(analyzed) => {

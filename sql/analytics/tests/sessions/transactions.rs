@@ -1,4 +1,4 @@
-//! Which transactions may ask the analyst, and what they see.
+//! Which transactions may ask the analytical engine, and what they see.
 
 use types::SqlState;
 
@@ -75,20 +75,20 @@ fn only_broad_queries_leave_the_fast_path() {
         let mut client = node.session();
         client.run("CREATE TABLE t (id int PRIMARY KEY, v bigint)").await;
         let fill = "INSERT INTO t SELECT n, n % 10 FROM generate_series(1, 30000) n";
-        assert!(!client.run("SELECT sum(v) FROM t").await.by_analyst);
+        assert!(!client.run("SELECT sum(v) FROM t").await.by_analytical_engine);
         client.run(fill).await;
         let broad = client.run("SELECT count(*) FROM t WHERE v = 3").await;
-        assert!(broad.by_analyst);
+        assert!(broad.by_analytical_engine);
         assert_eq!(broad.lines(), ["3000"]);
-        assert!(!client.run("SELECT v FROM t WHERE id = 7").await.by_analyst);
+        assert!(!client.run("SELECT v FROM t WHERE id = 7").await.by_analytical_engine);
         let range = client.run("SELECT count(*) FROM t WHERE id BETWEEN 7 AND 70").await;
-        assert!(!range.by_analyst);
+        assert!(!range.by_analytical_engine);
         assert_eq!(range.lines(), ["64"]);
         // A transaction that may still write keeps what it reads.
         client.run("BEGIN").await;
-        assert!(!client.run("SELECT count(*) FROM t WHERE v = 4").await.by_analyst);
+        assert!(!client.run("SELECT count(*) FROM t WHERE v = 4").await.by_analytical_engine);
         client.run("COMMIT; BEGIN READ ONLY").await;
-        assert!(client.run("SELECT count(*) FROM t WHERE v = 5").await.by_analyst);
+        assert!(client.run("SELECT count(*) FROM t WHERE v = 5").await.by_analytical_engine);
     });
 }
 
@@ -123,7 +123,7 @@ fn a_query_beside_writers_sees_whole_transactions() {
         let mut runs = 0;
         while runs < 3 || writers.iter().any(|writer| !writer.is_finished()) {
             let reported = reader.run(sums).await;
-            assert!(reported.by_analyst);
+            assert!(reported.by_analytical_engine);
             assert_eq!(reported.lines(), ["5000000,5000,5000"]);
             runs += 1;
         }

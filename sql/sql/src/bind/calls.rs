@@ -14,7 +14,7 @@ use crate::schema::catalog::Catalog;
 use crate::settings::session_info::SessionInfo;
 
 /// Built-in functions of plain arguments that depend on nothing else, by which other engines call
-/// the fast path's.
+/// the row executor's.
 pub const SHARED_FUNCTIONS: &[&str] = &[
     "abs",
     "ascii",

@@ -1,7 +1,7 @@
 //! Chooses the executor of a query: the row executor or the columnar engine.
 //!
 //! The row executor (in messages *the fast path*) runs what transactions need, row by row and
-//! through indexes. The columnar engine (in code *the analyst*) scans column images of a snapshot,
+//! through indexes. The columnar engine scans column images of a snapshot,
 //! and knows SQL that the row executor does not. The row executor's binder is asked first:
 //!
 //! | The query | Executor |
@@ -42,17 +42,17 @@ use types::{Error, SqlState, TableId};
 pub use agreed::{are_agreed, is_agreed};
 pub use settled::settled;
 
-/// From how many rows on it pays to plan for columns: the fast path reads about as many in the
-/// time that the analyst takes to plan.
+/// From how many rows on it pays to plan for columns: the row executor reads about as many in the
+/// time that the analytical engine takes to plan.
 pub const BROAD_ROWS_MIN: u64 = 20_000;
 
 /// From how many rows on it pays where some of them are read again for each of the others: their
 /// numbers multiply.
 pub const REPEATED_ROWS_MIN: u64 = BROAD_ROWS_MIN / 10;
 
-/// From how many rows on the analyst runs a program although it may answer in other digits: what
-/// sorts or compares all rows, or reads them again for each row of others, which is a join to the
-/// analyst. `None`: both have to agree.
+/// From how many rows on the analytical engine runs a program although it may answer in other
+/// digits: what sorts or compares all rows, or reads them again for each row of others, which is a
+/// join to the analytical engine. `None`: both have to agree.
 pub fn outgrown_at(procedure: &Procedure) -> Option<u64> {
     let mut rows_min: Option<u64> = None;
     for step in &procedure.body {
@@ -96,7 +96,7 @@ fn is_of_many(aggregate: &Aggregate) -> bool {
 /// Why a query is where it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// What the fast path said.
+    /// What the row executor said.
     Refused(String),
     /// Rows of the tables that are read without two bounds.
     Broad(u64),
@@ -116,8 +116,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Whether another engine may have an answer where the fast path's binder has this error: it does
-/// not know what it refuses, which is another thing than what PostgreSQL refuses, too.
+/// Whether another engine may have an answer where the row executor's binder has this error: it
+/// does not know what it refuses, which is another thing than what PostgreSQL refuses, too.
 pub fn is_refusal(error: &Error) -> bool {
     match error.code() {
         SqlState::UNDEFINED_OBJECT => !error.message().starts_with("window "),
@@ -146,8 +146,8 @@ fn is_unknown(error: &Error) -> bool {
         && error.message().ends_with(" is not supported")
 }
 
-/// Whether the fast path may have an answer, or another error, where the analyst has this one for a
-/// query that both can run.
+/// Whether the row executor may have an answer, or another error, where the analytical engine has
+/// this one for a query that both can run.
 pub fn may_differ(error: &Error) -> bool {
     const DATA_EXCEPTION: &[u8] = b"22";
     const NOT_SUPPORTED: &[u8] = b"0A";

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! The path is no state that replicas share: it is a session's. So a statement is given schemas in
-//! its tree, and whatever comes after (binder, analyst, views) takes a name without one for what is
-//! in public, or in a WITH. Where the path is the usual one, `public` alone, nothing is done.
+//! its tree, and whatever comes after (binder, analytical engine, views) takes a name without one
+//! for what is in public, or in a WITH. Where the path is the usual one, `public` alone, nothing is
+//! done.
 //!
 //! A text that is recorded under another path begins with a SET of it: bodies of routines, names in
 //! strings and in views are settled by every replica in the same way, against the schema at that

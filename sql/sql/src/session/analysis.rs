@@ -1,12 +1,14 @@
 //! Queries that a session gives to the columnar engine, the
-//! [`Analyst`](crate::plan::analyst::Analyst): which ones, and on which snapshot they run.
+//! [`AnalyticalEngine`](crate::plan::analytical_engine::AnalyticalEngine): which ones, and on which
+//! snapshot they run.
 //!
 //! *Snapshot.* Outside a transaction: the newest durable block's, as for every query. Inside one:
-//! the transaction's own, unless it has written, since the analyst would not see those writes.
+//! the transaction's own, unless it has written, since the analytical engine would not see those
+//! writes.
 //!
-//! *Consequence.* The analyst's reads are not recorded in the transaction's footprint (its read
-//! set), so COMMIT cannot validate them; after such a query the transaction may not write any more.
-//! So a transaction that may still write runs a query on the fast path (the row engine) if it can.
+//! *Consequence.* The analytical engine's reads are not recorded in the transaction's footprint
+//! (its read set), so COMMIT cannot validate them; after such a query the transaction may not write
+//! any more. So a transaction that may still write runs a query on the row executor if it can.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ use super::{Session, View};
 use crate::bind::statement::{Bound, Program};
 use crate::bind::would_differ;
 use crate::copy::{CopyFormatter, CopyOptions};
-use crate::plan::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
+use crate::plan::analytical_engine::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
 use crate::plan::router::{self, Reason};
 use crate::schema::catalog::Catalog;
 use crate::settings::Executor;
@@ -126,7 +128,7 @@ fn analytical(
 const VIEWS_DEPTH_MAX: usize = 32;
 
 impl Session {
-    /// Binds for the analyst what the fast path has refused.
+    /// Binds for the analytical engine what the row executor has refused.
     pub(super) fn bind_refused(
         &self,
         versioned: &Versioned,
@@ -158,7 +160,8 @@ impl Session {
         analytical(plan, Reason::Refused(refusal.message().to_owned()), parsed)
     }
 
-    /// What `tally.executor` gives to the analyst, although the fast path could run it.
+    /// What `tally.executor` gives to the analytical engine, although the row executor could run
+    /// it.
     pub(super) fn for_columns(
         &self,
         versioned: &Versioned,
@@ -182,8 +185,8 @@ impl Session {
         }
     }
 
-    /// Whether a query could convert moments, which an analyst does in UTC: it names a table that
-    /// has some, a view, or what takes them apart.
+    /// Whether a query could convert moments, which an analytical engine does in UTC: it names a
+    /// table that has some, a view, or what takes them apart.
     fn is_about_times(&self, versioned: &Versioned, parsed: &Parsed) -> bool {
         const WORDS: [&str; 8] = [
             "current_date",
@@ -215,7 +218,7 @@ impl Session {
             || is_of_none && text.contains("timestamp")
     }
 
-    /// `None` where there is no analyst, or nothing that it could be asked.
+    /// `None` where there is no analytical engine, or nothing that it could be asked.
     fn plan(
         &self,
         versioned: &Versioned,
@@ -223,7 +226,7 @@ impl Session {
         parameter_types: &[Option<DataType>],
         agreeing: bool,
     ) -> Option<Result<Arc<dyn AnalyticalPlan>>> {
-        let analyst = self.database.analyst.as_ref()?;
+        let analytical_engine = self.database.analytical_engine.as_ref()?;
         let query = parsed.query()?;
         if let Err(error) = may_read(&versioned.catalog, &self.info, query) {
             return Some(Err(error));
@@ -243,11 +246,11 @@ impl Session {
             system: None,
         };
         // Planning takes milliseconds.
-        Some(aside(false, || analyst.prepare(&request)))
+        Some(aside(false, || analytical_engine.prepare(&request)))
     }
 
-    /// The analyst's plan of a query that the fast path could run, if the query is broad and this
-    /// is no transaction that may still write.
+    /// The analytical engine's plan of a query that the row executor could run, if the query is
+    /// broad and this is no transaction that may still write.
     pub(super) fn broad(
         &self,
         prepared: &Prepared,
@@ -256,7 +259,7 @@ impl Session {
     ) -> Option<(Arc<dyn AnalyticalPlan>, Reason)> {
         if prepared.scanned.is_empty()
             || prepared.temporary
-            || self.database.analyst.is_none()
+            || self.database.analytical_engine.is_none()
             || self.executor == Executor::Rows
         {
             return None;
@@ -285,7 +288,8 @@ impl Session {
     }
 
     /// Only where the client cannot tell who answers: the same values, and the same types. What has
-    /// [outgrown](router::outgrown_at) the fast path is the analyst's if the types are the same.
+    /// [outgrown](router::outgrown_at) the row executor is the analytical engine's if the types are
+    /// the same.
     ///
     /// # Errors
     /// The planning was ended, so that there is no knowing.
@@ -334,9 +338,9 @@ impl Session {
         Ok(streamed(&*plan, copy, rows, &self.info.zone))
     }
 
-    /// The analyst's answer to a query that the fast path could run. `None` also where it fails
-    /// within its [first rows](router::settled), which are held back: what the two compute in
-    /// another order may be an error for one alone, and the fast path's word counts.
+    /// The analytical engine's answer to a query that the row executor could run. `None` also where
+    /// it fails within its [first rows](router::settled), which are held back: what the two compute
+    /// in another order may be an error for one alone, and the row executor's word counts.
     pub(super) async fn answer_broad(
         &mut self,
         prepared: &Prepared,

@@ -5,7 +5,7 @@ use procedure::{Output, ProgramResult};
 use types::Value;
 
 use crate::copy::CopyFormatter;
-use crate::plan::analyst::RowBatches;
+use crate::plan::analytical_engine::RowBatches;
 
 /// What a statement answers.
 pub enum Answer {

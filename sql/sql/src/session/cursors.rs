@@ -29,7 +29,7 @@ use kit::pool::Lease;
 use types::{Error, Result, SqlState};
 
 use super::prepared::{Prepared, statement_bytes};
-use crate::plan::analyst::{Row, RowBatches, row_bytes};
+use crate::plan::analytical_engine::{Row, RowBatches, row_bytes};
 use crate::settings::CursorSeen;
 use crate::syntax::parsed::{ALL, Declaration, Direction};
 

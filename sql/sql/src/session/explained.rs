@@ -11,7 +11,7 @@ use super::answer::{Answer, Tag};
 use super::prepared::{Action, Prepared};
 use super::{Session, View};
 use crate::bind::statement::Program;
-use crate::plan::analyst::AnalyticalPlan;
+use crate::plan::analytical_engine::AnalyticalPlan;
 use crate::plan::explain::Explained;
 use crate::plan::router::{self, Reason};
 use crate::settings::Executor;
@@ -73,7 +73,7 @@ impl Session {
         };
         let rows = snapshot.map_or(0, |snapshot| router::rows(snapshot, &prepared.scanned));
         let few = prepared.outgrown_at.unwrap_or(router::BROAD_ROWS_MIN);
-        match (rows < few, &self.database.analyst) {
+        match (rows < few, &self.database.analytical_engine) {
             (true, _) => format!("because the tables that it reads whole are small: {rows} rows"),
             (false, None) => "because there is no other".into(),
             (false, Some(_)) => {

@@ -10,7 +10,7 @@ use super::answer::{Answer, Tag, plain};
 use super::cursors::{Cursor, Fetched, Rows, unknown};
 use super::prepared::Prepared;
 use super::{Session, View};
-use crate::plan::analyst::row_bytes;
+use crate::plan::analytical_engine::row_bytes;
 use crate::syntax::parsed::{Declaration, Direction};
 
 impl Session {

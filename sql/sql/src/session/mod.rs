@@ -12,7 +12,8 @@
 //!
 //! Where sessions lock, a transaction's statements read the newest state ([`locking`]).
 //!
-//! Queries over much data, and those that the binder does not know, go to an analyst ([`router`]).
+//! Queries over much data, and those that the binder does not know, go to an analytical engine
+//! ([`router`]).
 //!
 //! A session waits for its answer before it sends the next request, and is answered only when its
 //! block is durable and published: the snapshot that it reads next holds what it was acknowledged.
@@ -87,7 +88,7 @@ use crate::bind::origins;
 use crate::bind::statement::{Bound, Command, Program};
 use crate::compile::{bind_interruptibly, compile_routine};
 use crate::ddl::skipped::WARNING;
-use crate::plan::analyst::Analyst;
+use crate::plan::analytical_engine::AnalyticalEngine;
 use crate::plan::router;
 use crate::settings::session_info::SessionInfo;
 use crate::settings::{Executor, Settings};
@@ -120,7 +121,7 @@ pub struct Database {
     pub engine: Arc<Engine>,
     pub schema: Arc<Schema>,
     /// Who runs queries over much data; without one they are refused, or run row by row.
-    pub analyst: Option<Arc<dyn Analyst>>,
+    pub analytical_engine: Option<Arc<dyn AnalyticalEngine>>,
     pub memory: SessionMemory,
     /// What its sessions share beside the ledger.
     pub commons: Arc<Commons>,
@@ -370,17 +371,17 @@ impl Session {
         versioned: &Arc<Versioned>,
         parsed: Parsed,
         given: &[Option<DataType>],
-        analyst: bool,
+        analytical_engine: bool,
     ) -> Result<Prepared> {
         let types = ParameterTypes::new(given);
         let declared = versioned.catalog.current_types(types.declared())?;
         if let Some((declaration, query)) = parsed.declared() {
             let (declaration, query) = (declaration.clone(), query);
-            let query = self.bind(versioned, query, given, analyst)?;
+            let query = self.bind(versioned, query, given, analytical_engine)?;
             return Ok(Prepared::declaring(parsed, types, declaration, query));
         }
         if let Some((explained, options)) = parsed.explained()? {
-            let explained = self.bind(versioned, explained, given, analyst)?;
+            let explained = self.bind(versioned, explained, given, analytical_engine)?;
             return Ok(Prepared::explaining(parsed, types, explained, options));
         }
         let mut parsed = parsed;
@@ -391,10 +392,10 @@ impl Session {
         let bound = match bound {
             bound if temporary => bound,
             // Who knows system tables knows their types, as which the client sends its values.
-            Err(error) if analyst => {
+            Err(error) if analytical_engine => {
                 self.bind_refused(versioned, &parsed, &given[..declared.len()], error)
             }
-            Ok(bound) if analyst && self.executor == Executor::Columns => {
+            Ok(bound) if analytical_engine && self.executor == Executor::Columns => {
                 self.for_columns(versioned, &parsed, &given[..declared.len()], bound)
             }
             bound => bound,

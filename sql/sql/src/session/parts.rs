@@ -44,7 +44,7 @@ pub(super) struct Running {
     pub frame: Frame,
     /// Schema version of the program that runs, or of the COPY that is in progress.
     pub version: u64,
-    /// The analyst's runs that have not ended hold it, too.
+    /// The analytical engine's runs that have not ended hold it, too.
     pub runs: Arc<()>,
     /// Covers the rows that it answers.
     pub answered: Option<Lease>,

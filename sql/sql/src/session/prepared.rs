@@ -11,7 +11,7 @@ use super::lock_clauses::Locking;
 use crate::bind::origins::Origin;
 use crate::bind::statement::{Bound, Command, Program, Statement};
 use crate::copy::CopyOptions;
-use crate::plan::analyst::AnalyticalPlan;
+use crate::plan::analytical_engine::AnalyticalPlan;
 use crate::plan::router::Reason;
 use crate::syntax::ddl::Ddl;
 use crate::syntax::explain::ExplainOptions;
@@ -23,7 +23,7 @@ pub enum Action {
     Program(Program),
     Ddl(Ddl),
     Command(Command),
-    /// A query that only an analyst answers, or what COPY makes of its rows.
+    /// A query that only an analytical engine answers, or what COPY makes of its rows.
     Analytical {
         plan: Arc<dyn AnalyticalPlan>,
         reason: Reason,
@@ -124,12 +124,12 @@ pub struct Prepared {
     /// Tables whose size decides who runs it ([`router`](crate::plan::router)); most statements
     /// have none.
     pub(super) scanned: Box<[TableId]>,
-    /// How many rows of them are the analyst's, who need not agree in all digits.
+    /// How many rows of them are the analytical engine's, who need not agree in all digits.
     pub(super) outgrown_at: Option<u64>,
     pub(super) locking: Locking,
     /// What locks its rows, once that was wanted; `None` in it: nothing does.
     pub(super) keyed: OnceLock<Option<Arc<Keyed>>>,
-    /// The analyst's plan, once it was wanted; `None` in it: the fast path stays.
+    /// The analytical engine's plan, once it was wanted; `None` in it: the row executor stays.
     pub(super) broad: OnceLock<Option<Arc<dyn AnalyticalPlan>>>,
     /// It names what is the session's own.
     pub(super) temporary: bool,

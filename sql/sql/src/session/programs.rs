@@ -25,7 +25,7 @@ use crate::bind::PastQuery;
 use crate::bind::statement::Program;
 use crate::compile::bind_in_session;
 use crate::copy::{CopyFormatter, CopyOptions};
-use crate::plan::analyst::held;
+use crate::plan::analytical_engine::held;
 
 use crate::ddl::truncate::children_first;
 use crate::syntax::names::as_sql;

@@ -176,8 +176,8 @@ pub fn simple_name(name: &ast::ObjectName) -> Result<String> {
     }
 }
 
-/// System catalogs are for an analyst to answer: what they show is no part of the ledger, and no
-/// transaction may depend on it.
+/// System catalogs are for an analytical engine to answer: what they show is no part of the ledger,
+/// and no transaction may depend on it.
 pub(crate) fn no_catalog(name: &str) -> Error {
     Error::unsupported(format_args!("the system catalog {name}")).with_hint(
         "Only a query can read system catalogs, not a statement or a routine that may \

@@ -132,7 +132,7 @@ impl Node {
             database: Arc::new(Database {
                 engine: Arc::new(engine.unwrap()),
                 schema,
-                analyst: None,
+                analytical_engine: None,
                 memory,
                 commons: Arc::default(),
             }),

@@ -1,8 +1,9 @@
 //! Programs that both engines answer alike, to the last digit.
 //!
-//! A query moves to the analyst when its tables grow, and its answer may not show that. So a
-//! program moves only if all that it is made of is on a short list of what was compared, operator
-//! by operator and type by type; whatever is not on it stays, however large the tables are.
+//! A query moves to the analytical engine when its tables grow, and its answer may not show that.
+//! So a program moves only if all that it is made of is on a short list of what was compared,
+//! operator by operator and type by type; whatever is not on it stays, however large the tables
+//! are.
 //!
 //! | on the list | of |
 //! |---|---|
@@ -14,12 +15,12 @@
 //! | count, min, max, bool_and, bool_or, sum, avg | sum and avg: no floats |
 //! | GROUP BY, DISTINCT, joins | kinds that compare, but quotients and floats |
 //! | ORDER BY | kinds that compare |
-//! | functions, casts that are written | all but of arrays: the analyst calls the fast path's own |
+//! | functions, casts that are written | all but of arrays: both call the same code |
 //! | other casts | to wider integers, of integers to numeric, of strings to text |
 //!
-//! The digits of a quotient depend on what was divided, so the analyst's quotients bring them
-//! along. Numbers have any number of digits here and 28 there: where one might have more, the
-//! analyst refuses to go on, and the fast path answers after all.
+//! The digits of a quotient depend on what was divided, so the analytical engine's quotients bring
+//! them along. Numbers have any number of digits here and 28 there: where one might have more, the
+//! analytical engine refuses to go on, and the row executor answers after all.
 //!
 //! What is missing is missing for a reason: sums of floats depend on the order of rows; a number
 //! without a declared scale shows as many digits as it was written with, which columns of one scale
@@ -36,7 +37,7 @@ use types::{DataType, Value};
 
 use crate::schema::catalog::Catalog;
 
-/// Digits that a number that the analyst computes has at most.
+/// Digits that a number that the analytical engine computes has at most.
 const DIGITS_MAX: u8 = 29;
 
 /// Digits after the point that it has at most, and of a column.
@@ -45,10 +46,10 @@ const SCALE_MAX: u8 = 28;
 /// Digits of a number that is surely the same float for both.
 const FLOAT_DIGITS_MAX: u8 = 15;
 
-/// Digits of the analyst's widest numbers.
+/// Digits of the analytical engine's widest numbers.
 const WIDE_DIGITS: u8 = 38;
 
-/// Digits after the point that the analyst gives a parameter of type numeric.
+/// Digits after the point that the analytical engine gives a parameter of type numeric.
 const PARAMETER_SCALE: u8 = 10;
 
 /// What is known of an expression's values.
@@ -91,7 +92,7 @@ pub fn is_agreed(catalog: &Catalog, procedure: &Procedure) -> bool {
     procedure.read_only && procedure.body.iter().all(|step| program.step(step).is_some())
 }
 
-/// Whether the analyst can hold these parameters: its numerics have
+/// Whether the analytical engine can hold these parameters: its numerics have
 /// [so many digits](PARAMETER_SCALE) after the point, and what is left before it.
 pub fn are_agreed(parameters: &[Value]) -> bool {
     parameters.iter().all(|parameter| match parameter {
@@ -134,7 +135,7 @@ fn parameter_kind(data_type: &DataType) -> Option<Kind> {
     }
 }
 
-/// What comes out of a function or a cast that the analyst has the fast path compute.
+/// What comes out of a function or a cast that the analytical engine has the row executor compute.
 fn computed_kind(data_type: &DataType) -> Option<Kind> {
     match data_type {
         DataType::Numeric(None) => Some(Kind::Free),
@@ -230,7 +231,7 @@ impl Kind {
     /// The kind of what is one or the other.
     fn or(self, other: Kind) -> Option<Kind> {
         match (self, other) {
-            // Two may be of different scales that the analyst knows.
+            // Two may be of different scales that the analytical engine knows.
             (Kind::Free, _) | (_, Kind::Free) => None,
             (Kind::Null, kind) | (kind, Kind::Null) => Some(kind),
             (Kind::Int(a), Kind::Int(b)) => Some(Kind::Int(a.max(b))),
@@ -273,7 +274,7 @@ impl Program<'_> {
             }
             Step::EmitQuery { query } => {
                 let row = self.query(query, &[])?;
-                // The analyst shows no more digits of a parameter than it needs.
+                // The analytical engine shows no more digits of a parameter than it needs.
                 let is_shown = |kind: &Option<Kind>| kind.is_some_and(|k| k != Kind::Parameter);
                 row.iter().all(is_shown).then_some(())?;
             }
@@ -415,7 +416,7 @@ impl Scope<'_> {
                 inputs.iter().all(|input| self.is_bool(input)).then_some(Kind::Bool)
             }
             Expr::IsNull { input, .. } => self.kind(input).map(|_| Kind::Bool),
-            // What the analyst makes of it has the zero's digits.
+            // What the analytical engine makes of it has the zero's digits.
             Expr::Binary { op: BinaryOp::Multiply, left, right, .. }
                 if is_zero(left) || is_zero(right) =>
             {
@@ -453,8 +454,8 @@ impl Scope<'_> {
         }
     }
 
-    /// The analyst calls functions as the fast path does, by the types of what is written: what the
-    /// binder has cast their arguments to, it casts, too.
+    /// The analytical engine calls functions as the row executor does, by the types of what is
+    /// written: what the binder has cast their arguments to, it casts, too.
     fn call(self, function: Function, arguments: &[Expr], result: &DataType) -> Option<Kind> {
         let mut kinds = Vec::with_capacity(arguments.len());
         for argument in arguments {
@@ -665,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_with_more_digits_than_the_analyst_has_stay() {
+    fn parameters_with_more_digits_than_the_analytical_engine_has_stay() {
         for (text, fits) in [
             ("0.1234567890", true),
             ("0.12345678901", false),

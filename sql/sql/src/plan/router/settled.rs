@@ -11,7 +11,7 @@ use futures::stream::{self, StreamExt};
 use types::Error;
 
 use super::may_differ;
-use crate::plan::analyst::{RowBatches, row_bytes};
+use crate::plan::analytical_engine::{RowBatches, row_bytes};
 
 /// Rows that are held back until it is known that none of them is an error.
 const HELD_ROWS_MAX: usize = 10_000;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use futures::TryStreamExt;
 use procedure::Column;
 use sql::SessionInfo;
-use sql::analyst::{Analyst, Execution, Limits, QueryRequest, Row};
+use sql::analytical_engine::{AnalyticalEngine, Execution, Limits, QueryRequest, Row};
 use sql::session::schema::Schema;
 use sql::settings::Settings;
 use storage::{Snapshot, Store};

@@ -190,7 +190,8 @@ impl Running {
         let engine = Engine::start_with(replica, log, language, limits, clock, observer, beside)?;
         let (engine, memory) = (Arc::new(engine), SessionMemory::default());
         let commons = Arc::default();
-        let database = Arc::new(Database { engine, schema, analyst: None, memory, commons });
+        let database =
+            Arc::new(Database { engine, schema, analytical_engine: None, memory, commons });
         Ok(Running { files: Arc::clone(files), session: session_of(&database), database, protocol })
     }
 

@@ -9,8 +9,8 @@
 //! same. Rows are made as they are asked for: an engine keeps a bounded number of them ahead of its
 //! client. Dropping them ends the run.
 //!
-//! Nothing that an analyst computes reaches the ledger, and nothing that it reads enters a
-//! transaction's footprint: it sees a snapshot, and sessions keep it out of transactions that
+//! Nothing that an analytical engine computes reaches the ledger, and nothing that it reads enters
+//! a transaction's footprint: it sees a snapshot, and sessions keep it out of transactions that
 //! write.
 
 use std::fmt;
@@ -53,7 +53,7 @@ pub fn held(rows: Vec<Row>, lease: Option<Lease>) -> RowBatches {
 }
 
 /// An engine for queries over much data.
-pub trait Analyst: Send + Sync {
+pub trait AnalyticalEngine: Send + Sync {
     /// Checks a query against a catalog and plans it.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ pub struct QueryRequest<'a> {
     pub parameter_types: &'a [Option<DataType>],
     /// Ends the planning.
     pub interrupt: Option<Arc<dyn Interrupt>>,
-    /// The fast path could run it, too, and it may not be seen which has: what it would round on
+    /// The row executor could run it, too, and it may not be seen which has: what it would round on
     /// the way is refused instead.
     pub agreeing: bool,
     /// The tables that describe the schema, where the query names some beside users' own.

@@ -11,8 +11,9 @@ use futures::stream::{StreamExt, once};
 use kit::pool::Lease;
 use kit::sync::lock;
 use procedure::{Column, Interrupt};
-use sql::analyst::{
-    Analyst, AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches, SystemTables, held,
+use sql::analytical_engine::{
+    AnalyticalEngine, AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches, SystemTables,
+    held,
 };
 use sql::router::{BROAD_ROWS_MIN, is_refusal, rows, settled};
 use sql::session::aside;
@@ -36,8 +37,8 @@ const ROWS_MAX: usize = 200_000;
 const PATHS_MAX: usize = 4;
 
 /// Answers queries over system catalogs, and leaves the others to another engine.
-pub struct SystemAnalyst {
-    others: Option<Arc<dyn Analyst>>,
+pub struct CatalogEngine {
+    others: Option<Arc<dyn AnalyticalEngine>>,
     memory: Memory,
     locks: Locks,
     members: Members,
@@ -47,19 +48,19 @@ pub struct SystemAnalyst {
     world: Mutex<Vec<(u64, Arc<World>)>>,
 }
 
-impl SystemAnalyst {
+impl CatalogEngine {
     pub fn new(
         memory: Memory,
         (locks, members, databases): (Locks, Members, Databases),
-        others: Option<Arc<dyn Analyst>>,
-    ) -> SystemAnalyst {
+        others: Option<Arc<dyn AnalyticalEngine>>,
+    ) -> CatalogEngine {
         let (sessions, world) = (Sessions::default(), Mutex::default());
-        SystemAnalyst { others, memory, locks, members, databases, sessions, world }
+        CatalogEngine { others, memory, locks, members, databases, sessions, world }
     }
 
     /// Shows what these do.
-    pub fn with_sessions(self, sessions: Sessions) -> SystemAnalyst {
-        SystemAnalyst { sessions, ..self }
+    pub fn with_sessions(self, sessions: Sessions) -> CatalogEngine {
+        CatalogEngine { sessions, ..self }
     }
 
     fn world(&self, request: &QueryRequest<'_>) -> Arc<World> {
@@ -101,7 +102,7 @@ impl SystemAnalyst {
     }
 }
 
-impl Analyst for SystemAnalyst {
+impl AnalyticalEngine for CatalogEngine {
     fn prepare(&self, request: &QueryRequest<'_>) -> Result<Arc<dyn AnalyticalPlan>> {
         let about = about(request.query, request.catalog);
         if !about.system {
@@ -125,7 +126,7 @@ impl Analyst for SystemAnalyst {
     }
 }
 
-impl SystemAnalyst {
+impl CatalogEngine {
     fn prepare_own(&self, request: &QueryRequest<'_>) -> Result<SystemPlan> {
         let interrupt = request.interrupt.as_deref();
         let (world, types) = (self.world(request), request.parameter_types);
@@ -215,7 +216,7 @@ fn refused_by_both(own: Error, other: Error) -> Error {
 
 /// A query over tables of both as the other engine is asked, which may be later.
 struct Question {
-    others: Arc<dyn Analyst>,
+    others: Arc<dyn AnalyticalEngine>,
     system: Arc<dyn SystemTables>,
     catalog: Arc<Catalog>,
     version: u64,
