@@ -6,7 +6,7 @@
 //! * [`Work`]: what one transaction of a block runs; all kinds run through the same `Access`.
 //! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace shared by serial
 //!   execution, simulation and interactive sessions.
-//! * [`Claim`]: what a statement of a session has to lock; [`sparing`]: how it passes over rows
+//! * [`Claim`]: what a statement of a session has to lock; [`skip_locked`]: how it passes over rows
 //!   locked by others.
 //! * [`Runner`]: runs transactions in a given serial order; [`ordered_locks`] does so in parallel.
 //! * [`simulation`]: runs all transactions on one snapshot and records their reads and writes;
@@ -50,7 +50,7 @@ pub mod runner;
 pub mod schedule;
 pub mod sealed;
 pub mod simulation;
-pub mod sparing;
+pub mod skip_locked;
 pub mod studies;
 pub mod trial;
 pub mod ways;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use concurrency::Claim;
 use concurrency::claims::Place;
-use concurrency::sparing::Spared;
+use concurrency::skip_locked::SkippedRows;
 use engine::locks::LockOwner;
 use procedure::Procedure;
 use sqlparser::ast;
@@ -79,7 +79,7 @@ impl Keyed {
         keys.into_iter().map(claim).collect()
     }
 
-    pub fn spared(&self, owner: &LockOwner) -> Spared {
+    pub fn skipped(&self, owner: &LockOwner) -> SkippedRows {
         let taken = |it: &KeyedTable| (it.id, owner.taken_from(it.id, self.is_exclusive(it.id)));
         self.tables.iter().map(taken).collect()
     }

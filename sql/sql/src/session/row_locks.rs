@@ -21,7 +21,8 @@
 //!
 //! *SKIP LOCKED.* The client has said that it accepts any rows. So of what the statement read in
 //! the locked tables, COMMIT validates only the rows that were answered
-//! ([`sparing`](concurrency::sparing)): two workers that take jobs from one table do not conflict.
+//! ([`skip_locked`](concurrency::skip_locked)): two workers that take jobs from one table do not
+//! conflict.
 //!
 //! *Which rows.* Those of tables that FROM names directly; not what a view, a subquery or a cursor
 //! reads. *How long.* Until COMMIT is answered, or ROLLBACK. ROLLBACK TO a savepoint does not
@@ -29,7 +30,7 @@
 
 use std::sync::Arc;
 
-use concurrency::sparing::Spared;
+use concurrency::skip_locked::SkippedRows;
 use concurrency::{Statement as Call, Work};
 use engine::locks::{Locked, Patience};
 use procedure::{Output, ProgramResult};
@@ -156,8 +157,8 @@ impl Session {
         let Some(transaction) = &mut self.transaction else { return Err(no_transaction()) };
         let is_newest = transaction.advance(snapshot, head)?;
         let owner = transaction.row_locks.get_or_insert_with(|| locks.owner(process, false));
-        let spared = if locking.skips { keyed.spared(owner) } else { Spared::new() };
-        let attempt = transaction.attempt_sparing(work, &spared)?;
+        let skipped = if locking.skips { keyed.skipped(owner) } else { SkippedRows::new() };
+        let attempt = transaction.attempt_skipping(work, &skipped)?;
         let keys = match &attempt.answered {
             Ok(result) => keyed.keys(&result.rows)?,
             Err(_) => return Ok(Some(attempt.answered)),
@@ -183,7 +184,7 @@ impl Session {
             transaction.undo(&attempt);
             return Ok(None);
         }
-        transaction.require_only(&attempt, &spared, &keys)?;
+        transaction.require_only(&attempt, &skipped, &keys)?;
         Ok(Some(attempt.answered))
     }
 }

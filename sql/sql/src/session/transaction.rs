@@ -22,7 +22,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use concurrency::overlay::{Mark, StatementMark};
-use concurrency::sparing::{Spared, Sparing};
+use concurrency::skip_locked::{SkippedRows, SkippingLocked};
 use concurrency::{
     Claim, Expectation, Footprint, FootprintMark, Interactive, Moment, NoRecord, Overlay,
     RangeDigest, RangeRequirement, Work,
@@ -323,11 +323,11 @@ impl OpenTransaction {
 
     /// The same of a query that does not see some rows. What it reads is required at COMMIT, and
     /// what writing statements have read before, so that the attempt can be undone.
-    pub fn attempt_sparing(&mut self, work: &Work, spared: &Spared) -> Result<Attempt> {
+    pub fn attempt_skipping(&mut self, work: &Work, skipped: &SkippedRows) -> Result<Attempt> {
         self.overlay.recorder.require_all();
         self.overlay.recorder.enabled = true;
         let attempt = self.attempt_by(work.is_short(), |frame, overlay| {
-            work.run_within(frame, &mut Sparing { inner: overlay, spared })
+            work.run_within(frame, &mut SkippingLocked { inner: overlay, skipped })
         });
         self.overlay.recorder.enabled = false;
         attempt
@@ -353,13 +353,13 @@ impl OpenTransaction {
     pub fn require_only(
         &mut self,
         attempt: &Attempt,
-        spared: &Spared,
+        skipped: &SkippedRows,
         answered: &[(TableId, Key)],
     ) -> Result<()> {
         self.overlay.recorder.enabled = true;
         let rows = answered.iter().map(|(table, key)| (*table, key));
-        let rows = rows.filter(|(table, _)| spared.contains_key(table));
-        let required = self.overlay.require_only(attempt.footprint, spared, rows);
+        let rows = rows.filter(|(table, _)| skipped.contains_key(table));
+        let required = self.overlay.require_only(attempt.footprint, skipped, rows);
         self.overlay.recorder.enabled = false;
         self.check()?;
         required.map_err(error_of)

@@ -16,21 +16,21 @@ use crate::footprint::Footprint;
 use crate::overlay::Overlay;
 
 /// Rows that are passed over, by table; a table without any is one that is looked at so.
-pub type Spared = BTreeMap<TableId, BTreeSet<Key>>;
+pub type SkippedRows = BTreeMap<TableId, BTreeSet<Key>>;
 
 /// An access that does not see some rows.
-pub struct Sparing<'a, A> {
+pub struct SkippingLocked<'a, A> {
     pub inner: &'a mut A,
-    pub spared: &'a Spared,
+    pub skipped: &'a SkippedRows,
 }
 
-impl<A> Sparing<'_, A> {
-    fn spares(&self, table: TableId, key: &Key) -> bool {
-        self.spared.get(&table).is_some_and(|keys| keys.contains(key))
+impl<A> SkippingLocked<'_, A> {
+    fn skips(&self, table: TableId, key: &Key) -> bool {
+        self.skipped.get(&table).is_some_and(|keys| keys.contains(key))
     }
 }
 
-impl<A: Access> Access for Sparing<'_, A> {
+impl<A: Access> Access for SkippingLocked<'_, A> {
     fn read(
         &mut self,
         table: TableId,
@@ -38,18 +38,18 @@ impl<A: Access> Access for Sparing<'_, A> {
         columns: &[ColumnId],
         out: &mut [Value],
     ) -> Result<Option<Stamp>, Stop> {
-        match self.spares(table, key) {
+        match self.skips(table, key) {
             true => Ok(None),
             false => self.inner.read(table, key, columns, out),
         }
     }
 
     fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
-        Ok(!self.spares(table, key) && self.inner.exists(table, key)?)
+        Ok(!self.skips(table, key) && self.inner.exists(table, key)?)
     }
 
     fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
-        debug_assert!(!self.spares(table, key), "what is passed over is not written");
+        debug_assert!(!self.skips(table, key), "what is passed over is not written");
         self.inner.update(table, key, command)
     }
 
@@ -58,7 +58,7 @@ impl<A: Access> Access for Sparing<'_, A> {
     }
 
     fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
-        debug_assert!(!self.spares(table, key), "what is passed over is not written");
+        debug_assert!(!self.skips(table, key), "what is passed over is not written");
         self.inner.delete(table, key)
     }
 
@@ -66,9 +66,9 @@ impl<A: Access> Access for Sparing<'_, A> {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
-        let spared = self.spared.get(&range.table).filter(|keys| !keys.is_empty());
+        let skipped = self.skipped.get(&range.table).filter(|keys| !keys.is_empty());
         self.inner.scan(range, columns, |key, stamp, values| {
-            match spared.is_some_and(|keys| keys.contains(key)) {
+            match skipped.is_some_and(|keys| keys.contains(key)) {
                 true => Ok(ControlFlow::Continue(())),
                 false => visit(key, stamp, values),
             }
@@ -93,14 +93,14 @@ impl<A: Access> Access for Sparing<'_, A> {
 }
 
 impl Overlay<Footprint> {
-    /// Of what was read since `mark` in the tables of `spared`, only `rows` are required.
+    /// Of what was read since `mark` in the tables of `skipped`, only `rows` are required.
     pub fn require_only<'k>(
         &mut self,
         mark: FootprintMark,
-        spared: &Spared,
+        skipped: &SkippedRows,
         rows: impl Iterator<Item = (TableId, &'k Key)>,
     ) -> Result<(), Stop> {
-        self.recorder.forget_tables(mark, &|table| spared.contains_key(&table));
+        self.recorder.forget_tables(mark, &|table| skipped.contains_key(&table));
         for (table, key) in rows {
             self.read(table, key, &[], &mut [])?;
         }
