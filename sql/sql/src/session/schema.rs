@@ -50,7 +50,7 @@ use crate::session::changes::{SchemaText, change_schema};
 use crate::session::endorsed::{Reach, lowered};
 use crate::session::guard::error_of;
 use crate::session::last_changes::LastChanges;
-use crate::session::stocks::Stocks;
+use crate::session::sequence_caches::SequenceCaches;
 use crate::session::touched::Touched;
 use crate::session::versioned::{Stated, Versioned};
 use crate::settings::session_info::{OWNER, SessionInfo};
@@ -63,7 +63,7 @@ pub struct Schema {
     next: ArcSwap<Versioned>,
     compiled: Mutex<Compiled>,
     /// What this node has taken out of sequences.
-    pub(super) stocks: Stocks,
+    pub(super) sequence_caches: SequenceCaches,
 }
 
 /// Programs for one version of the catalog.
@@ -104,7 +104,12 @@ impl Schema {
     pub fn new() -> Schema {
         let genesis = genesis_of(OWNER);
         let (next, genesis) = (ArcSwap::from(Arc::clone(&genesis)), ArcSwap::from(genesis));
-        Schema { next, genesis, compiled: Mutex::default(), stocks: Stocks::default() }
+        Schema {
+            next,
+            genesis,
+            compiled: Mutex::default(),
+            sequence_caches: SequenceCaches::default(),
+        }
     }
 
     /// What a reader of this snapshot compiles against.

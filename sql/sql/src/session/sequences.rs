@@ -1,7 +1,7 @@
 //! Values of sequences on their way into statements.
 //!
 //! ```text
-//!   INSERT, nextval ── count ──► stock of this node ──► runs, an argument ──► block or snapshot
+//!   INSERT, nextval ── count ──► cache of this node ──► runs, an argument ──► block or snapshot
 //!                                  ▲ too few
 //!                                  └── SELECT tally_take_values('s', n), ordered and durable
 //! ```
@@ -18,15 +18,15 @@
 //!
 //! *Transactions.* Values are no part of a footprint and nothing undoes them; taking them is a
 //! transaction of its own. So no two transactions meet on a sequence, and neither ROLLBACK nor a
-//! failure gives a value back. `setval` is ordered by itself as well, and this node forgets what it
-//! had in stock. Another node that had taken values before goes on with them, as a session of
+//! failure gives a value back. `setval` is ordered by itself as well, and this node forgets what
+//! it had cached. Another node that had taken values before goes on with them, as a session of
 //! PostgreSQL does whose sequence has a CACHE.
 //!
 //! *A sequence that the open transaction has made or altered* is as it is for that transaction
 //! alone. So it takes the values itself, by writes of its own that COMMIT runs again: as many as it
 //! needs and no more, and ROLLBACK takes them back with the sequence.
 //!
-//! *Cost.* While the node has values in stock: two short locks and an array. Otherwise the
+//! *Cost.* While the node has values cached: two short locks and an array. Otherwise the
 //! statement, and others that need the sequence, wait for one ordered transaction.
 
 use std::collections::VecDeque;
@@ -306,9 +306,9 @@ impl Session {
             }
             return Ok(());
         }
-        let stock = self.database.schema.stocks.of(sequence);
-        let mut at_hand = stock.at_hand.lock();
-        rest.rev().for_each(|rest| at_hand.runs.push_front(rest));
+        let cache = self.database.schema.sequence_caches.of(sequence);
+        let mut cached = cache.cached.lock();
+        rest.rev().for_each(|rest| cached.runs.push_front(rest));
         Ok(())
     }
 
@@ -345,16 +345,16 @@ impl Session {
         if self.transaction.as_ref().is_some_and(|open| open.has_own_sequence(&sequence)) {
             return self.take_own_values(&sequence, count).await;
         }
-        let stock = self.database.schema.stocks.of(sequence.id);
+        let cache = self.database.schema.sequence_caches.of(sequence.id);
         let at_once = || {
-            let mut at_hand = stock.at_hand.lock();
-            at_hand.outdate(sequence.version);
-            at_hand.take(count).ok_or_else(|| (at_hand.count(), at_hand.fetched))
+            let mut cached = cache.cached.lock();
+            cached.outdate(sequence.version);
+            cached.take(count).ok_or_else(|| (cached.count(), cached.fetched))
         };
         if let Ok(runs) = at_once() {
             return Ok(runs);
         }
-        let _turn = stock.turn.lock().await;
+        let _turn = cache.turn.lock().await;
         loop {
             let (has, fetched) = match at_once() {
                 Ok(runs) => return Ok(runs),
@@ -365,9 +365,9 @@ impl Session {
                 cache => cache,
             };
             let (run, version) = self.fetch(&sequence, next.max(count - has)).await?;
-            let mut at_hand = stock.at_hand.lock();
-            at_hand.put(run, version);
-            at_hand.fetched = next;
+            let mut cached = cache.cached.lock();
+            cached.put(run, version);
+            cached.fetched = next;
         }
     }
 
@@ -429,10 +429,10 @@ impl Session {
         if self.transaction.as_ref().is_some_and(|open| open.has_own_sequence(sequence)) {
             self.write_in_transaction(&text).await?;
         } else {
-            let stock = self.database.schema.stocks.of(sequence.id);
-            let _turn = stock.turn.lock().await;
+            let cache = self.database.schema.sequence_caches.of(sequence.id);
+            let _turn = cache.turn.lock().await;
             self.order_alone(&text).await?;
-            stock.at_hand.lock().runs.clear();
+            cache.cached.lock().runs.clear();
         }
         if called {
             // As in PostgreSQL currval() tells it, and lastval() does not.

@@ -12,17 +12,17 @@ use crate::schema::catalog::Catalog;
 
 /// What this node has taken out of sequences and not handed on.
 #[derive(Default)]
-pub struct Stocks(Mutex<FxHashMap<TableId, Arc<Stock>>>);
+pub struct SequenceCaches(Mutex<FxHashMap<TableId, Arc<SequenceCache>>>);
 
 #[derive(Default)]
-pub(super) struct Stock {
+pub(super) struct SequenceCache {
     /// Who fetches more, or sets the value.
     pub turn: tokio::sync::Mutex<()>,
-    pub at_hand: Mutex<AtHand>,
+    pub cached: Mutex<CachedValues>,
 }
 
 #[derive(Default)]
-pub(super) struct AtHand {
+pub(super) struct CachedValues {
     /// Of the definition that they were taken under.
     pub version: i64,
     pub runs: VecDeque<Run>,
@@ -30,13 +30,13 @@ pub(super) struct AtHand {
     pub fetched: u64,
 }
 
-impl Stocks {
-    pub fn of(&self, sequence: TableId) -> Arc<Stock> {
+impl SequenceCaches {
+    pub fn of(&self, sequence: TableId) -> Arc<SequenceCache> {
         Arc::clone(self.0.lock().entry(sequence).or_default())
     }
 }
 
-impl AtHand {
+impl CachedValues {
     pub fn count(&self) -> u64 {
         self.runs.iter().map(|run| run.count).sum()
     }
@@ -44,7 +44,7 @@ impl AtHand {
     /// A definition of this version is known.
     pub fn outdate(&mut self, version: i64) {
         if version > self.version {
-            *self = AtHand { version, ..AtHand::default() };
+            *self = CachedValues { version, ..CachedValues::default() };
         }
     }
 
@@ -129,26 +129,26 @@ mod tests {
     }
 
     #[test]
-    fn a_stock_gives_all_or_nothing_in_order() {
-        let mut at_hand = AtHand::default();
-        at_hand.put(run(1, 2), 0);
-        at_hand.put(run(10, 3), 0);
-        assert_eq!(at_hand.take(6), None);
-        assert_eq!(at_hand.take(3), Some(vec![run(1, 2), run(10, 1)]));
-        assert_eq!(at_hand.take(2), Some(vec![run(11, 2)]));
-        assert_eq!(at_hand.take(1), None);
+    fn a_cache_gives_all_or_nothing_in_order() {
+        let mut cached = CachedValues::default();
+        cached.put(run(1, 2), 0);
+        cached.put(run(10, 3), 0);
+        assert_eq!(cached.take(6), None);
+        assert_eq!(cached.take(3), Some(vec![run(1, 2), run(10, 1)]));
+        assert_eq!(cached.take(2), Some(vec![run(11, 2)]));
+        assert_eq!(cached.take(1), None);
     }
 
     #[test]
     fn what_was_taken_under_another_definition_is_not_handed_on() {
-        let mut at_hand = AtHand::default();
-        at_hand.put(run(1, 9), 3);
-        at_hand.outdate(4);
-        assert_eq!(at_hand.take(1), None);
-        at_hand.put(run(10, 9), 3);
-        assert_eq!(at_hand.take(1), None, "it came late");
-        at_hand.put(run(100, 9), 5);
-        at_hand.outdate(4);
-        assert_eq!(at_hand.take(1), Some(vec![run(100, 1)]));
+        let mut cached = CachedValues::default();
+        cached.put(run(1, 9), 3);
+        cached.outdate(4);
+        assert_eq!(cached.take(1), None);
+        cached.put(run(10, 9), 3);
+        assert_eq!(cached.take(1), None, "it came late");
+        cached.put(run(100, 9), 5);
+        cached.outdate(4);
+        assert_eq!(cached.take(1), Some(vec![run(100, 1)]));
     }
 }
