@@ -17,8 +17,8 @@ use engine::checkpoint::{Checkpointer, Extent, State, Taken};
 use engine::limits::{self, Limits};
 use engine::{
     BlockLimits, Body, Clock, ClockBound, EXECUTOR, Fault, FromCheckpoint, Language, Numbering,
-    PassedOver, Progress, Recovery, ReplayBy, Replayed, Replica, RowFolders, Trust,
-    WatchdogSettings, Ways, check_protocol, recover_by, resume_writing,
+    PassedOver, Progress, Recovery, ReplayBy, ReplayCounts, Replayed, Replica, RowFolders, Trust,
+    WatchdogSettings, check_protocol, recover_by, resume_writing,
 };
 use ledger::{
     BlockReader, BlockWriter, Files, Genesis, Hash, LogError, LogOptions, Parameters,
@@ -97,7 +97,7 @@ fn tell(replayed: &Replayed) {
     for note in &replayed.notes {
         warn!("{note}");
     }
-    let Ways { executed, by_rows, by_pieces, serially } = replayed.ways;
+    let ReplayCounts { executed, by_rows, by_pieces, serially } = replayed.counts;
     info!(executed, by_rows, by_pieces, serially, "blocks that were replayed");
     let Progress { blocks, transactions, .. } = replayed.progress;
     match &replayed.checkpoint {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use engine::Engine;
 use ledger::Files;
-use web_console::WayIn;
+use web_console::SqlAddress;
 
 use crate::cluster::{Forks, Rotation};
 use crate::config::Settings;
@@ -36,7 +36,7 @@ pub struct Observed {
     /// How this member's key is replaced.
     pub rotation: OnceLock<Arc<Rotation>>,
     /// How this process reaches its own PostgreSQL port; set when sessions are admitted.
-    pub way_in: OnceLock<WayIn>,
+    pub sql_address: OnceLock<SqlAddress>,
     /// Finds the engine of a database by its ledger's number in hexadecimal digits.
     pub databases: OnceLock<Box<dyn Fn(&str) -> Option<Arc<Engine>> + Send + Sync>>,
     /// Whether there is a password file.

@@ -22,7 +22,7 @@ use tracing::{info, warn};
 use ledger::Files;
 use pgfront::Listener;
 use sql::session::Database;
-use web_console::WayIn;
+use web_console::SqlAddress;
 
 use crate::cli::{Exit, Output};
 use crate::cluster::Joined;
@@ -89,7 +89,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     tokio::spawn(prune::watch(observed.clone(), settings.prune_keep_blocks));
     let height = database.engine.head().height;
     let socket = local_socket(settings, listen.port());
-    let _ = observed.way_in.set(way_in(settings, listen, socket.is_some()));
+    let _ = observed.sql_address.set(sql_address(settings, listen, socket.is_some()));
     let listeners = socket.into_iter().chain([listener.into()]).collect();
     announce(settings, &Ports { listen, http_listen }, height, output);
     info!(height, recovery_ms, "ready");
@@ -223,15 +223,15 @@ fn console_link(settings: &Settings, http_listen: Option<SocketAddr>) -> String 
 }
 
 /// The console's, which a socket admits also where TCP has to have TLS.
-fn way_in(settings: &Settings, listen: SocketAddr, has_socket: bool) -> WayIn {
+fn sql_address(settings: &Settings, listen: SocketAddr, has_socket: bool) -> SqlAddress {
     match &settings.socket_folder {
-        Some(folder) if has_socket => WayIn::Socket(settings.data.join(folder), listen.port()),
+        Some(folder) if has_socket => SqlAddress::Socket(settings.data.join(folder), listen.port()),
         _ if listen.ip().is_unspecified() => {
             let loopback = if listen.is_ipv4() { "127.0.0.1" } else { "::1" };
             let host = loopback.parse().unwrap_or(listen.ip());
-            WayIn::Tcp(SocketAddr::new(host, listen.port()))
+            SqlAddress::Tcp(SocketAddr::new(host, listen.port()))
         }
-        _ => WayIn::Tcp(listen),
+        _ => SqlAddress::Tcp(listen),
     }
 }
 

@@ -14,7 +14,7 @@
 //! * [`RecordNumbers`]: numbers the records that a block touches, as indexes of flat arrays.
 //! * [`disjoint`]: installs transactions that write different records, in parallel.
 //! * [`endorsement`]: simulation with versions, and the check whether these are still the newest.
-//! * [`Ways`]: which execution path each transaction of a block took.
+//! * [`PathCounts`]: which execution path each transaction of a block took.
 //! * [`Carried`]: what a block passes on to the next; [`History`]: the snapshots it may read.
 //! * [`Sealed`]: a block in the form in which the ledger records it.
 //! * [`WorkerPool`]: the worker threads.
@@ -31,6 +31,7 @@ pub mod claims;
 pub mod disjoint;
 pub mod endorsement;
 pub mod epoch;
+pub mod execution_path;
 pub mod footprint;
 pub mod guarded;
 pub mod history;
@@ -53,13 +54,13 @@ pub mod simulation;
 pub mod skip_locked;
 pub mod studies;
 pub mod trial;
-pub mod ways;
 pub mod work;
 
 pub use below::{Below, Stored};
 pub use carried::{Carried, CarriedState};
 pub use claims::{Claim, FootprintMark, Place};
 pub use epoch::{Call, Epoch, EpochWorker};
+pub use execution_path::{ExecutionPath, PathCounts};
 pub use footprint::{Footprint, NoRecord, RangeDigest, RangeSeal, Recorder, RowRead, seal_range};
 pub use history::{History, Past};
 pub use overlay::{Moment, Overlay};
@@ -74,5 +75,4 @@ pub use record_numbers::RecordNumbers;
 pub use runner::Runner;
 pub use sealed::Sealed;
 pub use simulation::{ReadMark, Reads, Simulated};
-pub use ways::{Way, Ways};
 pub use work::{Expectation, Interactive, Load, RangeRequirement, RowRequirement, Statement, Work};

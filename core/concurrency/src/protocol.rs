@@ -10,8 +10,8 @@ use types::{Error, Height, Position, SqlState, Stop};
 
 use crate::carried::Carried;
 use crate::epoch::Epoch;
+use crate::execution_path::PathCounts;
 use crate::pool::WorkerPool;
-use crate::ways::Ways;
 use crate::work::Work;
 
 /// A protocol's info: the one list that CLI, docs, bench and tests read.
@@ -299,7 +299,7 @@ pub struct BlockReport {
     /// out of order was not to be had.
     pub relocked: Timing,
     /// Which ways the transactions took.
-    pub ways: Ways,
+    pub paths: PathCounts,
 }
 
 /// A count that depends on the timing of the workers. It must not make a difference, so all of them

@@ -35,8 +35,8 @@ mod tamper;
 pub mod watchdog;
 
 pub use self::recovery::{
-    Fault, FromCheckpoint, Mismatch, Progress, Recovery, ReplayBy, Replayed, RowFolders, Trust,
-    Ways, recover, recover_by, replay, replay_behind, replay_watched, resume_writing,
+    Fault, FromCheckpoint, Mismatch, Progress, Recovery, ReplayBy, ReplayCounts, Replayed,
+    RowFolders, Trust, recover, recover_by, replay, replay_behind, replay_watched, resume_writing,
 };
 pub use checkpoint::PassedOver;
 pub use client::{Executed, Member, Replica, Request, Waiting};

@@ -78,7 +78,7 @@ fn main() {
             let (wall, cpu) = start.elapsed();
             let took = (wall.saturating_sub(loading.0), cpu.saturating_sub(loading.1));
             assert_eq!(digest_of(&again.replica), digest);
-            if name == "Protocol" || again.ways.executed == 0 {
+            if name == "Protocol" || again.counts.executed == 0 {
                 rate(&name, workers, all, took);
             }
         }

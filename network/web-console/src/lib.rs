@@ -35,7 +35,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 
 pub use metrics::of_open_metrics;
-pub use node::{Node, WayIn};
+pub use node::{Node, SqlAddress};
 
 use answers::{answer, aside};
 use login::Console;

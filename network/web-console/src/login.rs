@@ -162,7 +162,7 @@ pub async fn login(
         let hint = "Wait a minute, or use another client.";
         return refuse(StatusCode::TOO_MANY_REQUESTS, "too many logins have failed", hint);
     }
-    let Some(way_in) = console.node.way_in() else {
+    let Some(sql_address) = console.node.sql_address() else {
         let hint = "Try again when the ledger has been read.";
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "the node is starting", hint);
     };
@@ -175,7 +175,7 @@ pub async fn login(
     let password = console.node.has_passwords().then_some(asked.password);
     let wanted = Wanted { user: asked.user, password, writes: asked.writes };
     let opened = match console.node.random() {
-        Ok(id) => console.sessions.open(&way_in, id, wanted).await,
+        Ok(id) => console.sessions.open(&sql_address, id, wanted).await,
         Err(error) => Err(fault(&format!("no random number: {error}"))),
     };
     match opened {

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 /// How a process of the same machine reaches the PostgreSQL port.
 #[derive(Clone, Debug)]
-pub enum WayIn {
+pub enum SqlAddress {
     /// The socket's folder, and the port that is part of its name.
     Socket(PathBuf, u16),
     Tcp(std::net::SocketAddr),
@@ -16,7 +16,7 @@ pub enum WayIn {
 /// The node that is shown.
 pub trait Node: Send + Sync + 'static {
     /// `None` while it starts.
-    fn way_in(&self) -> Option<WayIn>;
+    fn sql_address(&self) -> Option<SqlAddress>;
 
     /// Whether users have passwords. Where they have none, the token is asked for.
     fn has_passwords(&self) -> bool;

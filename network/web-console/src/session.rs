@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
 
-use crate::WayIn;
+use crate::SqlAddress;
 
 const SESSIONS_MAX: usize = 32;
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -89,12 +89,12 @@ impl Sessions {
     /// The one that has been idle longest makes room.
     pub async fn open(
         &self,
-        way_in: &WayIn,
+        sql_address: &SqlAddress,
         id: [u8; 32],
         wanted: Wanted,
     ) -> Result<(String, Arc<Session>), Json> {
         let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let connecting = tokio::time::timeout(CONNECT_WITHIN, connect(way_in, wanted));
+        let connecting = tokio::time::timeout(CONNECT_WITHIN, connect(sql_address, wanted));
         let session = connecting.await.map_err(|_| fault("the node does not answer"))??;
         let session = Arc::new(session);
         let mut all = self.all();
@@ -128,12 +128,12 @@ impl Session {
     }
 }
 
-async fn connect(way_in: &WayIn, wanted: Wanted) -> Result<Session, Json> {
+async fn connect(sql_address: &SqlAddress, wanted: Wanted) -> Result<Session, Json> {
     let mut config = Config::new();
     config.user(&wanted.user).dbname("tally").application_name("tally console");
-    match way_in {
-        WayIn::Socket(folder, port) => config.host_path(folder).port(*port),
-        WayIn::Tcp(address) => config.host(address.ip().to_string()).port(address.port()),
+    match sql_address {
+        SqlAddress::Socket(folder, port) => config.host_path(folder).port(*port),
+        SqlAddress::Tcp(address) => config.host(address.ip().to_string()).port(address.port()),
     };
     if let Some(password) = &wanted.password {
         config.password(password);

@@ -19,9 +19,9 @@ struct Alone {
 }
 
 impl Node for Alone {
-    fn way_in(&self) -> Option<WayIn> {
+    fn sql_address(&self) -> Option<SqlAddress> {
         // Nothing listens there.
-        let closed = WayIn::Tcp(SocketAddr::from(([127, 0, 0, 1], 1)));
+        let closed = SqlAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 1)));
         self.is_up.load(Ordering::Relaxed).then_some(closed)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use ledger::hash::to_hex;
 use serde_json::{Value as Json, json};
-use web_console::WayIn;
+use web_console::SqlAddress;
 
 use super::blocks;
 use super::guard::Guard;
@@ -20,8 +20,8 @@ pub struct Shown {
 }
 
 impl web_console::Node for Shown {
-    fn way_in(&self) -> Option<WayIn> {
-        self.observed.way_in.get().cloned()
+    fn sql_address(&self) -> Option<SqlAddress> {
+        self.observed.sql_address.get().cloned()
     }
 
     fn has_passwords(&self) -> bool {

@@ -42,6 +42,7 @@ pub mod freezing;
 pub mod htap;
 pub mod logging;
 mod measurement;
+pub mod misnamed;
 mod named;
 pub mod page;
 pub mod paper;
@@ -49,7 +50,6 @@ pub mod recovering;
 mod run;
 pub mod table;
 pub mod versions;
-pub mod way;
 mod workload;
 
 use std::path::PathBuf;

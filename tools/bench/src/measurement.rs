@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use concurrency::Way;
+use concurrency::ExecutionPath;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -60,8 +60,8 @@ pub struct Measurement {
     /// In one repetition: transactions that blocks were asked to run, one that was deferred once
     /// for each block.
     pub executions: u64,
-    /// Which ways they took, by [name](concurrency::Way::name). Those that none took are left out,
-    /// and a protocol that has but one has none.
+    /// Which ways they took, by [name](concurrency::ExecutionPath::name). Those that none took are
+    /// left out, and a protocol that has but one has none.
     pub ways: BTreeMap<&'static str, u64>,
     /// Of the state after the run.
     pub digest: String,
@@ -134,7 +134,7 @@ impl Measurement {
     }
 
     /// Of all executions, those that took this way.
-    pub fn share_of(&self, way: Way) -> f64 {
+    pub fn share_of(&self, way: ExecutionPath) -> f64 {
         let count = self.ways.get(way.name()).copied().unwrap_or_default();
         count as f64 / self.executions.max(1) as f64
     }

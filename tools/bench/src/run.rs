@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use concurrency::{BlockReport, Outcome, Protocol, Ways, Work, WorkerPool};
+use concurrency::{BlockReport, Outcome, PathCounts, Protocol, Work, WorkerPool};
 use engine::Request;
 use engine::limits::Limits;
 use hdrhistogram::Histogram;
@@ -50,7 +50,7 @@ pub struct Run {
     /// Whether each block's serial order was the order in the block, and nothing was deferred.
     pub block_order: bool,
     /// Which ways the executions took.
-    pub ways: Ways,
+    pub ways: PathCounts,
     /// Of transactions, in microseconds.
     pub latencies_us: Histogram<u64>,
     /// Of each block: waiting for the disk. Empty without durability.
@@ -76,7 +76,7 @@ impl Run {
             undecided: 0,
             executions: 0,
             block_order: true,
-            ways: Ways::default(),
+            ways: PathCounts::default(),
             latencies_us: latency_histogram()?,
             syncs: Vec::new(),
             allocations: None,
@@ -96,7 +96,7 @@ impl Run {
         }
         self.deferred += deferred;
         self.rerun += u64::from(report.rerun);
-        self.ways += report.ways;
+        self.ways += report.paths;
         self.executions += decided.len() as u64;
         let in_order = order.iter().copied().eq(0..decided.len() as Position);
         self.block_order &= in_order && deferred == 0;

@@ -80,7 +80,7 @@ const COLUMNS: &[Column] = &[
     column("rerun%", |m| percent(m.rerun_share, 1), Shown::IfNotZero),
     column("defer%", |m| percent(m.deferred_share, 1), Shown::IfNotZero),
     column("40001%", |m| percent(m.failed_share, 1), Shown::IfNotZero),
-    column("way, %", crate::way::most, Shown::IfNotZero),
+    column("way, %", crate::misnamed::most, Shown::IfNotZero),
     column("p50 us", |m| m.latency_us_p50.to_string(), Shown::Always),
     column("p99 us", |m| m.latency_us_p99.to_string(), Shown::Always),
     column("sync us", |m| m.sync_us_p50.map_or_else(String::new, thousands), Shown::IfNotZero),

@@ -59,6 +59,7 @@ use types::{Height, Position};
 
 use crate::accesses::{Declared, declare};
 use crate::arenas::Arenas;
+use crate::execution_path::{ExecutionPath, PathCounts};
 use crate::pool::WorkerPool;
 use crate::prefetching::{self, Prefetching};
 use crate::protocol::{Block, Outcome};
@@ -66,7 +67,6 @@ use crate::reconnaissance::Held;
 use crate::runner::Runner;
 use crate::schedule::{Graph, Preference, Ran, Schedule, Turn};
 use crate::trial;
-use crate::ways::{Way, Ways};
 use crate::work::Work;
 use points::Points;
 use queues::{Queues, Requests};
@@ -105,33 +105,35 @@ impl Default for Settings {
 
 impl Settings {
     /// Why so many transactions are not worth the planning; `None`: they are.
-    fn spares(&self, transactions: usize, pool: &WorkerPool) -> Option<Way> {
+    fn spares(&self, transactions: usize, pool: &WorkerPool) -> Option<ExecutionPath> {
         match self.preference {
             Preference::Latest => None,
-            _ if pool.workers() == 1 => Some(Way::SerialOneWorker),
-            _ if transactions < trial::threshold(TRANSACTIONS_MIN) => Some(Way::SerialFew),
+            _ if pool.workers() == 1 => Some(ExecutionPath::SerialOneWorker),
+            _ if transactions < trial::threshold(TRANSACTIONS_MIN) => {
+                Some(ExecutionPath::SerialFew)
+            }
             _ => None,
         }
     }
 }
 
 /// Run the transactions at `positions`, ascending, as one after another in this order would, and
-/// note in `ways` how that was. `Err`: halt.
+/// note in `paths` how that was. `Err`: halt.
 pub fn run(
     block: &Arc<Block>,
     positions: &[Position],
     store: &Arc<Store>,
     writes: &mut BlockWrites,
     pool: &WorkerPool,
-    ways: &mut Ways,
+    paths: &mut PathCounts,
 ) -> Result<Vec<Outcome>, String> {
     let settings = Settings::default();
     let catalog = store.catalog();
     match declare_if_wide(block, positions, &catalog, LATEST, settings, pool) {
         Ok(declared) => {
-            run_declared(block, positions, declared, true, settings, &catalog, writes, pool, ways)
+            run_declared(block, positions, declared, true, settings, &catalog, writes, pool, paths)
         }
-        Err(why) => one_by_one(block, positions, &catalog, writes, (why, ways)),
+        Err(why) => one_by_one(block, positions, &catalog, writes, (why, paths)),
     }
 }
 
@@ -144,7 +146,7 @@ pub fn declare_if_wide(
     at: Height,
     settings: Settings,
     pool: &WorkerPool,
-) -> Result<Vec<Declared>, Way> {
+) -> Result<Vec<Declared>, ExecutionPath> {
     if let Some(why) = settings.spares(positions.len(), pool) {
         return Err(why);
     }
@@ -157,7 +159,7 @@ pub fn declare_if_wide(
         let requests = Arc::new(Requests { declared, points, settings, fresh: true });
         let Queues { edges, .. } = Queues::of(&requests, &works, &alone);
         if !Graph::new(PROBE, &edges).is_wide() {
-            return Err(Way::SerialChained);
+            return Err(ExecutionPath::SerialChained);
         }
     }
     Ok(declare(block, positions, catalog, at, pool))
@@ -179,7 +181,7 @@ pub fn run_declared(
     catalog: &Arc<Catalog>,
     writes: &mut BlockWrites,
     pool: &WorkerPool,
-    ways: &mut Ways,
+    paths: &mut PathCounts,
 ) -> Result<Vec<Outcome>, String> {
     let works = works(block, positions);
     let points = Points::of(&declared, &works, catalog);
@@ -187,9 +189,15 @@ pub fn run_declared(
     let Queues { edges, fenced } = Queues::of(&requests, &works, pool);
     let graph = Graph::new(positions.len(), &edges);
     if settings.preference == Preference::Earliest && !graph.is_wide() {
-        return one_by_one(block, positions, catalog, writes, (Way::SerialChained, ways));
+        return one_by_one(
+            block,
+            positions,
+            catalog,
+            writes,
+            (ExecutionPath::SerialChained, paths),
+        );
     }
-    ways.add(Way::Locked, positions.len());
+    paths.add(ExecutionPath::Locked, positions.len());
     let running = Arc::new(Running {
         block: Arc::clone(block),
         positions: positions.to_vec(),
@@ -207,9 +215,9 @@ pub fn one_by_one(
     positions: &[Position],
     catalog: &Arc<Catalog>,
     writes: &mut BlockWrites,
-    (why, ways): (Way, &mut Ways),
+    (why, paths): (ExecutionPath, &mut PathCounts),
 ) -> Result<Vec<Outcome>, String> {
-    ways.add(why, positions.len());
+    paths.add(why, positions.len());
     let mut runner = Runner::new(Arc::clone(catalog));
     let mut prefetching = Prefetching::new(Arc::clone(catalog), positions.len());
     let undo = writes.arena(0);

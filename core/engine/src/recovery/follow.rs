@@ -51,8 +51,8 @@ use crate::watchdog::panic_text;
 
 use super::ahead::{Done, Item, Source};
 use super::compare::{Comparer, Pair, compare_all};
-use super::part::{PROGRAMS_MAX, Part, Refusal, Way, programs};
-use super::{Fault, Progress, Recovery, ReplayBy, Ways};
+use super::part::{PROGRAMS_MAX, Part, Refusal, ReplayMethod, programs};
+use super::{Fault, Progress, Recovery, ReplayBy, ReplayCounts};
 
 /// Blocks after which versions that no snapshot needs are freed.
 const BLOCKS_PER_COLLECTION: Height = 8;
@@ -68,7 +68,7 @@ pub(super) struct Followed {
     pub unconfirmed: u64,
     pub stopped: Option<Stopped>,
     pub progress: Progress,
-    pub ways: Ways,
+    pub counts: ReplayCounts,
     /// Results that the ledger did not hold: those of its last orders.
     pub unrecorded: Vec<Record>,
     /// What did not go as it was meant to, for people.
@@ -151,7 +151,7 @@ struct Follower<'a> {
     reached: &'a Done,
     after: After<'a>,
     /// Blocks that wait for more of their kind.
-    part: Option<(Way, Part)>,
+    part: Option<(ReplayMethod, Part)>,
     /// Of the part, by address.
     programs: BTreeSet<usize>,
     done: Followed,
@@ -164,15 +164,15 @@ impl Follower<'_> {
     ) -> Result<Followed, Fault> {
         self.retain();
         while let Some(mut item) = next()? {
-            let way = self.way(&mut item);
-            if self.part.as_ref().map(|(way, _)| *way) != way {
+            let method = self.method(&mut item);
+            if self.part.as_ref().map(|(method, _)| *method) != method {
                 self.end_part()?;
             }
-            let Some(way) = way else {
+            let Some(method) = method else {
                 self.execute(item)?;
                 continue;
             };
-            let (_, part) = self.part.get_or_insert_with(|| (way, Part::default()));
+            let (_, part) = self.part.get_or_insert_with(|| (method, Part::default()));
             part.push(item);
             if part.is_full() {
                 self.end_part()?;
@@ -191,7 +191,7 @@ impl Follower<'_> {
     }
 
     /// How a block gets by without its protocol, if it does.
-    fn way(&mut self, item: &mut Item) -> Option<Way> {
+    fn method(&mut self, item: &mut Item) -> Option<ReplayMethod> {
         let protocol = Arc::clone(self.replica.protocol());
         // A part is one step for the store: the states within it cannot be read.
         let reads_the_past = protocol.history() > 1;
@@ -204,12 +204,12 @@ impl Follower<'_> {
         }
         let refused = self.reached.refused_rows.load(Ordering::Acquire);
         if let (Some(rows), Some(_), false) = (&self.recovery.rows, &item.frames, refused) {
-            return Some(Way::Rows(rows.scheme));
+            return Some(ReplayMethod::Rows(rows.scheme));
         }
-        let way = match self.recovery.replay {
+        let method = match self.recovery.replay {
             ReplayBy::Protocol => return None,
-            ReplayBy::Pacman => Way::Pieces,
-            ReplayBy::Serial => Way::Serial,
+            ReplayBy::Pacman => ReplayMethod::Pieces,
+            ReplayBy::Serial => ReplayMethod::Serial,
         };
         if !protocol.keeps_block_order() {
             let name = protocol.info().name;
@@ -228,7 +228,7 @@ impl Follower<'_> {
             self.programs.clear();
             return None;
         }
-        Some(way)
+        Some(method)
     }
 
     fn note_once(&mut self, why: String) {
@@ -284,7 +284,7 @@ impl Follower<'_> {
         if height.is_multiple_of(BLOCKS_PER_COLLECTION) {
             self.replica.store().collect();
         }
-        self.done.ways.executed += 1;
+        self.done.counts.executed += 1;
         self.count(1, transactions, bytes);
         Ok(())
     }
@@ -319,17 +319,17 @@ impl Follower<'_> {
 
     fn end_part(&mut self) -> Result<(), Fault> {
         self.programs.clear();
-        let Some((way, mut part)) = self.part.take() else {
+        let Some((method, mut part)) = self.part.take() else {
             return Ok(());
         };
         let height = self.replica.head().height;
         let first = part.items.first().map(|item| (item.batch.height(), item.batch.hash()));
         let dog = self.recovery.watchdog.as_ref();
         let running = dog.zip(first).map(|(dog, (height, hash))| dog.begin_part(height, hash));
-        let applied = part.apply(way, self.replica);
+        let applied = part.apply(method, self.replica);
         drop(running);
         match applied {
-            Ok(()) => self.part_done(way, &part),
+            Ok(()) => self.part_done(method, &part),
             Err(Refusal::Untouched(why)) => {
                 self.reached.refused_rows.store(true, Ordering::Release);
                 self.note_once(format!("the row logs are not the ledger's: {why}"));
@@ -340,15 +340,15 @@ impl Follower<'_> {
         Ok(())
     }
 
-    fn part_done(&mut self, way: Way, part: &Part) {
+    fn part_done(&mut self, method: ReplayMethod, part: &Part) {
         let blocks = part.items.len() as u64;
         let transactions = part.items.iter().map(|item| item.batch.envelopes().len() as u64).sum();
         let bytes = part.items.iter().map(|item| item.bytes).sum();
-        let ways = &mut self.done.ways;
-        match way {
-            Way::Rows(_) => ways.by_rows += blocks,
-            Way::Pieces => ways.by_pieces += blocks,
-            Way::Serial => ways.serially += blocks,
+        let counts = &mut self.done.counts;
+        match method {
+            ReplayMethod::Rows(_) => counts.by_rows += blocks,
+            ReplayMethod::Pieces => counts.by_pieces += blocks,
+            ReplayMethod::Serial => counts.serially += blocks,
         }
         self.reached.height.store(self.replica.head().height, Ordering::Release);
         self.retain();

@@ -11,10 +11,10 @@
 //! ```
 //!
 //! *What a start checks*, of the blocks behind its checkpoint: that they are a chain whose roots of
-//! transactions and outcomes hold; and, in each of the ways that [`Ways`] counts, that each of them
-//! changed the rows that its effects root says: keys, images before, images after, heights of the
-//! changes before. So the state at the head is the one that the ledger's headers commit to, also
-//! where a row log or PACMAN made it. Outcomes are told again, and compared, where blocks are
+//! transactions and outcomes hold; and, in each of the ways that [`ReplayCounts`] counts, that each
+//! of them changed the rows that its effects root says: keys, images before, images after, heights
+//! of the changes before. So the state at the head is the one that the ledger's headers commit to,
+//! also where a row log or PACMAN made it. Outcomes are told again, and compared, where blocks are
 //! executed under their protocol: always in [`replay`], at a start unless it was spared that.
 //! Whatever fails a check at a start is executed instead, and that is said.
 //!
@@ -164,14 +164,14 @@ pub struct Replayed {
     /// Checkpoints that did not hold, newest first.
     pub passed_over: Vec<PassedOver>,
     /// How the blocks became a state.
-    pub ways: Ways,
+    pub counts: ReplayCounts,
     /// What did not go as it was meant to, for people: row logs that were of no use, say.
     pub notes: Vec<String>,
 }
 
 /// Blocks, by how they became a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Ways {
+pub struct ReplayCounts {
     /// Under their protocol; outcomes and effects were compared.
     pub executed: u64,
     /// From row logs; effects were compared.
@@ -301,7 +301,7 @@ fn from_genesis(
 
 impl Replayed {
     fn of(replica: Replica, reader: BlockReader, followed: Followed) -> Replayed {
-        let Followed { torn_tail, unconfirmed, stopped, progress, ways, unrecorded, notes } =
+        let Followed { torn_tail, unconfirmed, stopped, progress, counts, unrecorded, notes } =
             followed;
         let (checkpoint, passed_over) = (None, Vec::new());
         Replayed {
@@ -314,7 +314,7 @@ impl Replayed {
             stopped,
             checkpoint,
             passed_over,
-            ways,
+            counts,
             notes,
         }
     }

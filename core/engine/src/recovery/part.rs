@@ -44,7 +44,7 @@ use crate::client::Replica;
 use super::ahead::Item;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum ReplayMethod {
     Rows(Scheme),
     Pieces,
     Serial,
@@ -91,7 +91,7 @@ impl Part {
     }
 
     /// Brings a replica behind the part's last block.
-    pub fn apply(&mut self, way: Way, replica: &mut Replica) -> Result<(), Refusal> {
+    pub fn apply(&mut self, method: ReplayMethod, replica: &mut Replica) -> Result<(), Refusal> {
         let (Some(first), Some(last)) = (self.items.first(), self.items.last()) else {
             return Ok(());
         };
@@ -101,10 +101,10 @@ impl Part {
             follows.map_err(Refusal::Untouched)?;
         }
         let heights = (first.batch.height(), last.batch.height());
-        match way {
-            Way::Rows(scheme) => self.apply_rows(scheme, heights, replica)?,
-            Way::Pieces => self.replay(&pipelined::STRATEGY, heights.0, replica)?,
-            Way::Serial => self.replay(&serial::STRATEGY, heights.0, replica)?,
+        match method {
+            ReplayMethod::Rows(scheme) => self.apply_rows(scheme, heights, replica)?,
+            ReplayMethod::Pieces => self.replay(&pipelined::STRATEGY, heights.0, replica)?,
+            ReplayMethod::Serial => self.replay(&serial::STRATEGY, heights.0, replica)?,
         }
         for item in &mut self.items {
             let requests = std::mem::take(&mut item.requests);

@@ -59,9 +59,9 @@ mod reservations;
 use std::sync::Arc;
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Simulated, Snapshots, Ways, WorkerPool, disjoint,
-    ordered_locks, own, simulation,
+    Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome,
+    PathCounts, Prepared, Protocol, ProtocolInfo, ProtocolOption, Simulated, Snapshots, WorkerPool,
+    disjoint, ordered_locks, own, simulation,
 };
 use storage::{BlockWrites, Store};
 use types::{Error, Position};
@@ -174,9 +174,9 @@ impl Protocol for Aria {
         let (mut order, conflicting) = self.decide(&conflicts);
         let simulated = Arc::into_inner(simulated).ok_or("a worker kept a finished block")?;
         let mut outcomes = disjoint::install(block, simulated, &order, store, writes, pool)?;
-        let mut ways = Ways::default();
+        let mut paths = PathCounts::default();
         let again = match self.fallback {
-            true => ordered_locks::run(block, &conflicting, store, writes, pool, &mut ways)?,
+            true => ordered_locks::run(block, &conflicting, store, writes, pool, &mut paths)?,
             false => vec![deferral(); conflicting.len()],
         };
         for (&position, outcome) in conflicting.iter().zip(again) {
@@ -188,7 +188,7 @@ impl Protocol for Aria {
             outcomes: outcomes.into_iter().flatten().collect(),
             serial_order: order,
             deferred: if self.fallback { Vec::new() } else { conflicting },
-            report: BlockReport { rerun, ways, ..BlockReport::default() },
+            report: BlockReport { rerun, paths, ..BlockReport::default() },
             ..BlockOutcome::default()
         })
     }

@@ -67,8 +67,8 @@ use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings, one_by_one};
 use concurrency::schedule::{Graph, Preference, Ran, Schedule};
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Isolation, Options, Outcome, Prefetching, Prepared,
-    Protocol, ProtocolInfo, Snapshots, Way, Ways, WorkerPool, own,
+    Block, BlockOutcome, BlockReport, Carried, ExecutionPath, Isolation, Options, Outcome,
+    PathCounts, Prefetching, Prepared, Protocol, ProtocolInfo, Snapshots, WorkerPool, own,
 };
 use storage::{BlockWrites, Catalog, Store};
 use types::{Height, Position, Stop};
@@ -103,7 +103,7 @@ pub struct Bohm {
 /// What `prepare` found out.
 struct Plan {
     /// `Err`: why the block is not worth it.
-    declared: Result<Vec<Declared>, Way>,
+    declared: Result<Vec<Declared>, ExecutionPath>,
     snapshot_height: Height,
 }
 
@@ -158,7 +158,7 @@ impl Protocol for Bohm {
         let plan: Plan = own(prepared, &INFO)?;
         let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
         let catalog = store.catalog();
-        let mut ways = Ways::default();
+        let mut paths = PathCounts::default();
         let outcomes = match plan.declared {
             Ok(declared) => {
                 let requests = Arc::new(Requests {
@@ -167,14 +167,14 @@ impl Protocol for Bohm {
                     settings: self.settings,
                     fresh: plan.snapshot_height + 1 == block.height,
                 });
-                self.run_segments(requests, block, &catalog, writes, pool, &mut ways)?
+                self.run_segments(requests, block, &catalog, writes, pool, &mut paths)?
             }
             Err(why) => {
-                let why = (why, &mut ways);
+                let why = (why, &mut paths);
                 one_by_one(block, &serial_order, &catalog, writes, why)?
             }
         };
-        let report = BlockReport { ways, ..BlockReport::default() };
+        let report = BlockReport { paths, ..BlockReport::default() };
         Ok(BlockOutcome { outcomes, serial_order, report, ..BlockOutcome::default() })
     }
 }
@@ -187,7 +187,7 @@ impl Bohm {
         catalog: &Arc<Catalog>,
         writes: &mut BlockWrites,
         pool: &WorkerPool,
-        ways: &mut Ways,
+        paths: &mut PathCounts,
     ) -> Result<Vec<Outcome>, String> {
         let fenced = self.fenced(&requests, block, pool);
         let mut outcomes = Vec::with_capacity(fenced.len());
@@ -198,17 +198,17 @@ impl Bohm {
             let segment = first..first + length;
             match self.segment(&requests, block, segment.clone(), pool) {
                 Ok(laid) => {
-                    ways.add(Way::Versioned, segment.len());
+                    paths.add(ExecutionPath::Versioned, segment.len());
                     outcomes.extend(laid.run(catalog, writes, pool)?);
                 }
                 Err(why) => {
                     let positions: Vec<Position> = segment.clone().collect();
-                    let run = one_by_one(block, &positions, catalog, writes, (why, &mut *ways));
+                    let run = one_by_one(block, &positions, catalog, writes, (why, &mut *paths));
                     outcomes.extend(run?);
                 }
             }
             if (segment.end as usize) < fenced.len() {
-                let why = (Way::SerialUnforeseen, &mut *ways);
+                let why = (ExecutionPath::SerialUnforeseen, &mut *paths);
                 outcomes.extend(one_by_one(block, &[segment.end], catalog, writes, why)?);
             }
         }
@@ -231,15 +231,15 @@ impl Bohm {
         block: &Arc<Block>,
         segment: Range<u32>,
         pool: &WorkerPool,
-    ) -> Result<Segment, Way> {
+    ) -> Result<Segment, ExecutionPath> {
         let is_eager = self.settings.preference == Preference::Latest;
         if segment.len() < TRANSACTIONS_MIN && !is_eager {
-            return Err(Way::SerialFew);
+            return Err(ExecutionPath::SerialFew);
         }
         let versions = lay(requests, segment, pool);
         let graph = Graph::new(versions.segment.len(), &versions.edges());
         if !is_eager && !graph.is_wide() {
-            return Err(Way::SerialChained);
+            return Err(ExecutionPath::SerialChained);
         }
         Ok(Segment {
             block: Arc::clone(block),

@@ -31,8 +31,8 @@ use concurrency::accesses::Declared;
 use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::Preference;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Isolation, Options, Prepared, Protocol,
-    ProtocolInfo, Snapshots, Way, Ways, WorkerPool, own,
+    Block, BlockOutcome, BlockReport, Carried, ExecutionPath, Isolation, Options, PathCounts,
+    Prepared, Protocol, ProtocolInfo, Snapshots, WorkerPool, own,
 };
 use storage::{BlockWrites, Store};
 use types::{Height, Position};
@@ -61,7 +61,7 @@ pub struct Calvin {
 /// What `prepare` found out.
 struct Plan {
     /// `Err`: why the block is not worth it.
-    declared: Result<Vec<Declared>, Way>,
+    declared: Result<Vec<Declared>, ExecutionPath>,
     snapshot_height: Height,
 }
 
@@ -115,7 +115,7 @@ impl Protocol for Calvin {
         let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
         let fresh = plan.snapshot_height + 1 == block.height;
         let catalog = store.catalog();
-        let mut ways = Ways::default();
+        let mut paths = PathCounts::default();
         let outcomes = match plan.declared {
             Ok(declared) => ordered_locks::run_declared(
                 block,
@@ -126,14 +126,14 @@ impl Protocol for Calvin {
                 &catalog,
                 writes,
                 pool,
-                &mut ways,
+                &mut paths,
             )?,
             Err(why) => {
-                let why = (why, &mut ways);
+                let why = (why, &mut paths);
                 ordered_locks::one_by_one(block, &serial_order, &catalog, writes, why)?
             }
         };
-        let report = BlockReport { ways, ..BlockReport::default() };
+        let report = BlockReport { paths, ..BlockReport::default() };
         Ok(BlockOutcome { outcomes, serial_order, report, ..BlockOutcome::default() })
     }
 }

@@ -45,8 +45,8 @@ use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::{Graph, Preference};
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Isolation, Options, Outcome, Prefetching, Prepared,
-    Protocol, ProtocolInfo, Runner, Snapshots, Way, Ways, WorkerPool, own,
+    Block, BlockOutcome, BlockReport, Carried, ExecutionPath, Isolation, Options, Outcome,
+    PathCounts, Prefetching, Prepared, Protocol, ProtocolInfo, Runner, Snapshots, WorkerPool, own,
 };
 use storage::{BlockWrites, Catalog, Store, UndoArena};
 use types::{Height, Position};
@@ -80,7 +80,7 @@ pub struct ConflictGraph {
 /// What `prepare` found out.
 struct Plan {
     /// `Err`: why the block is not worth it.
-    declared: Result<Vec<Declared>, Way>,
+    declared: Result<Vec<Declared>, ExecutionPath>,
     snapshot_height: Height,
 }
 
@@ -159,7 +159,7 @@ impl Protocol for ConflictGraph {
         let plan: Plan = own(prepared, &INFO)?;
         let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
         let catalog = store.catalog();
-        let mut ways = Ways::default();
+        let mut paths = PathCounts::default();
         let staged = plan.declared.and_then(|declared| {
             let requests = Arc::new(Requests {
                 points: Points::of(&declared, &block.transactions, &catalog),
@@ -167,21 +167,21 @@ impl Protocol for ConflictGraph {
                 settings: self.settings,
                 fresh: plan.snapshot_height + 1 == block.height,
             });
-            let stages = self.stages(&requests, block, pool).ok_or(Way::SerialChained)?;
+            let stages = self.stages(&requests, block, pool).ok_or(ExecutionPath::SerialChained)?;
             Ok((requests, stages))
         });
         let outcomes = match staged {
             Ok((requests, stages)) => {
-                ways.add(Way::Staged, serial_order.len());
+                paths.add(ExecutionPath::Staged, serial_order.len());
                 let block = Arc::clone(block);
                 Running::new(block, requests, stages).run(&catalog, writes, pool)?
             }
             Err(why) => {
-                let why = (why, &mut ways);
+                let why = (why, &mut paths);
                 ordered_locks::one_by_one(block, &serial_order, &catalog, writes, why)?
             }
         };
-        let report = BlockReport { ways, ..BlockReport::default() };
+        let report = BlockReport { paths, ..BlockReport::default() };
         Ok(BlockOutcome { outcomes, serial_order, report, ..BlockOutcome::default() })
     }
 }

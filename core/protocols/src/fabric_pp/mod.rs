@@ -54,8 +54,8 @@ use std::sync::Arc;
 use concurrency::endorsement::{Endorsed, Endorsers, VersionCheck, endorse, stale};
 use concurrency::install::Installer;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Snapshots, Way, WorkerPool, own,
+    Block, BlockOutcome, BlockReport, Carried, ExecutionPath, Isolation, OptionValues, Options,
+    Outcome, Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, WorkerPool, own,
 };
 use storage::{BlockWrites, Catalog, Store, UndoArena};
 use types::{Error, Height, Position, Stamp, Stop};
@@ -206,7 +206,7 @@ impl Protocol for FabricPp {
             report: BlockReport::default(),
         };
         if self.early_abort && self.endorsers.lag_behind() {
-            finishing.report.ways.add(Way::EarlyAbortOffered, block.transactions.len());
+            finishing.report.paths.add(ExecutionPath::EarlyAbortOffered, block.transactions.len());
         }
         for (number, batch) in batches.into_iter().enumerate() {
             let is_current = are_current && number == 0;

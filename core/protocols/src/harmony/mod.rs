@@ -82,8 +82,8 @@ mod simulation;
 use std::sync::{Arc, Mutex};
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Runner, Snapshots, Way, Ways, WorkerPool,
+    Block, BlockOutcome, BlockReport, Carried, ExecutionPath, Isolation, OptionValues, Outcome,
+    PathCounts, Prepared, Protocol, ProtocolInfo, ProtocolOption, Runner, Snapshots, WorkerPool,
     ordered_locks, own,
 };
 use storage::{BlockWrites, Store};
@@ -215,25 +215,25 @@ impl Protocol for Harmony {
         let reruns: Vec<Position> =
             rejected.iter().copied().filter(|&tid| !is_deferred(tid)).collect();
         let (mut inter_block_reorderings, mut carried) = (Vec::new(), Carried::default());
-        let mut ways = Ways::default();
+        let mut paths = PathCounts::default();
         if touched.simulation.snapshot_height + 1 < block.height {
-            ways.add(Way::Overlapped, block.transactions.len());
+            paths.add(ExecutionPath::Overlapped, block.transactions.len());
         }
         let reran = if self.inter_block {
             inter_block_reorderings = inter_block_reorderings_of(&order, &verdict, before);
             let (reran, previous) = remember(&touched, &verdict, (&order, &reruns), block, writes)?;
             carried = Carried::new(previous);
-            ways.add(Way::SerialNoted, reruns.len());
+            paths.add(ExecutionPath::SerialNoted, reruns.len());
             reran
         } else if touched.longest_queue(|tid| verdict.is_rejected(tid)) * 2 > reruns.len() {
-            let why = (Way::SerialChained, &mut ways);
+            let why = (ExecutionPath::SerialChained, &mut paths);
             ordered_locks::one_by_one(block, &reruns, &touched.catalog, writes, why)?
         } else {
-            ordered_locks::run(block, &reruns, store, writes, pool, &mut ways)?
+            ordered_locks::run(block, &reruns, store, writes, pool, &mut paths)?
         };
         let deferred = rejected.iter().copied().filter(|&tid| is_deferred(tid)).collect();
         let outcome = self.settle(touched, order, (reruns, reran), deferred)?;
-        let report = BlockReport { ways, ..outcome.report };
+        let report = BlockReport { paths, ..outcome.report };
         Ok(BlockOutcome { inter_block_reorderings, carried, report, ..outcome })
     }
 

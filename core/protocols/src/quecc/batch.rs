@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use concurrency::{Block, Ways, Work};
+use concurrency::{Block, PathCounts, Work};
 use storage::Catalog;
 use types::{Height, Value};
 
@@ -30,7 +30,7 @@ pub struct Batch {
     /// The block before.
     pub snapshot_height: Height,
     /// How the transactions were planned.
-    pub ways: Ways,
+    pub paths: PathCounts,
     pub mutant: Option<Mutant>,
 }
 

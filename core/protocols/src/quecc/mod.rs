@@ -94,8 +94,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Outcome, Prepared, Protocol, ProtocolInfo,
-    Snapshots, Way, Ways, WorkerPool, ordered_locks, own,
+    Block, BlockOutcome, BlockReport, Carried, ExecutionPath, Outcome, PathCounts, Prepared,
+    Protocol, ProtocolInfo, Snapshots, WorkerPool, ordered_locks, own,
 };
 use rustc_hash::FxHashMap;
 use storage::{BlockWrites, Catalog, Pin, Store};
@@ -154,22 +154,22 @@ struct Plan {
 
 impl Plan {
     /// How the transactions are to run; what has to leave its queues joins the tail.
-    fn ways(&self, height: Height) -> Ways {
-        let mut ways = Ways::default();
-        ways.add(Way::Uncut, self.shares.iter().map(|share| share.uncut as usize).sum());
+    fn paths(&self, height: Height) -> PathCounts {
+        let mut paths = PathCounts::default();
+        paths.add(ExecutionPath::Uncut, self.shares.iter().map(|share| share.uncut as usize).sum());
         let all = self.shares.iter().flat_map(|share| &share.transactions);
         for planned in all.clone() {
             match planned.kind {
-                plan::Kind::Cut(_) => ways.add(Way::Cut, 1),
-                plan::Kind::Whole(_) => ways.add(Way::Whole, 1),
-                plan::Kind::Reader => ways.add(Way::SnapshotReader, 1),
+                plan::Kind::Cut(_) => paths.add(ExecutionPath::Cut, 1),
+                plan::Kind::Whole(_) => paths.add(ExecutionPath::Whole, 1),
+                plan::Kind::Reader => paths.add(ExecutionPath::SnapshotReader, 1),
                 plan::Kind::Tail => {}
             }
         }
         if self.pin.as_ref().is_some_and(|pin| pin.height() + 1 < height) {
-            ways.add(Way::Overlapped, all.count());
+            paths.add(ExecutionPath::Overlapped, all.count());
         }
-        ways
+        paths
     }
 }
 
@@ -288,7 +288,7 @@ impl Protocol for Quecc {
 
 impl Quecc {
     fn batch(&self, block: &Arc<Block>, catalog: Arc<Catalog>, plan: Plan) -> Batch {
-        let ways = plan.ways(block.height);
+        let paths = plan.paths(block.height);
         let Plan { directory, shares, .. } = plan;
         let speculates = shares.iter().any(|share| share.speculates);
         let flag = |value| AtomicBool::new(value);
@@ -315,7 +315,7 @@ impl Quecc {
             shares,
             speculates,
             snapshot_height: block.height - 1,
-            ways,
+            paths,
             mutant: self.modes.mutant,
         }
     }
@@ -343,7 +343,7 @@ impl Quecc {
         let mut serial_order: Vec<Position> = Vec::with_capacity(outcomes.len());
         let mut survivors: Vec<Position> = Vec::with_capacity(outcomes.len());
         let mut tail: Vec<Position> = Vec::new();
-        let mut ways = batch.ways;
+        let mut paths = batch.paths;
         for mut share in batch.shares {
             for planned in &share.transactions {
                 let position = planned.position as usize;
@@ -359,8 +359,8 @@ impl Quecc {
                 group.push(planned.position);
             }
         }
-        ways.add(Way::Tail, tail.len());
-        let last = ordered_locks::run(&batch.block, &tail, store, writes, pool, &mut ways)?;
+        paths.add(ExecutionPath::Tail, tail.len());
+        let last = ordered_locks::run(&batch.block, &tail, store, writes, pool, &mut paths)?;
         for (&position, outcome) in tail.iter().zip(last) {
             outcomes[position as usize] = Some(outcome);
         }
@@ -368,7 +368,7 @@ impl Quecc {
         Ok(BlockOutcome {
             outcomes: outcomes.into_iter().flatten().collect(),
             serial_order,
-            report: BlockReport { rerun: rerun as u32, ways, ..BlockReport::default() },
+            report: BlockReport { rerun: rerun as u32, paths, ..BlockReport::default() },
             ..BlockOutcome::default()
         })
     }

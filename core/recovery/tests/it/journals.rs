@@ -132,7 +132,7 @@ fn what_was_acknowledged_survives_a_power_cut_under_each_scheme() {
             assert!(again.replica.head().height >= acknowledged, "seed {seed}, image {image}");
             let executed = recovered(&left, &executing(1)).unwrap();
             assert_eq!(digest_of(&again.replica), digest_of(&executed.replica), "seed {seed}");
-            by_rows += again.ways.by_rows;
+            by_rows += again.counts.by_rows;
         }
         drop(engine);
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::{Body, Fault, ParameterTypes, Recovery, ReplayBy, RowFolders, Ways};
+use engine::{Body, Fault, ParameterTypes, Recovery, ReplayBy, ReplayCounts, RowFolders};
 use ledger::{Batch, BlockResult, Files, MemoryFiles, OrderHeader, ResultHeader};
 use recovery::schemes::Scheme;
 use recovery::schemes::beside::{RowLogOptions, RowLoggers};
@@ -57,14 +57,14 @@ fn every_way_back_ends_in_the_state_of_re_execution_under_every_workload() {
                 let again = recovered(&files, &way).unwrap_or_else(|e| panic!("{about}: {e}"));
                 assert_eq!(digest_of(&again.replica), digest, "{about}");
                 assert_eq!(again.replica.head().hash, ledger.replica.head().hash, "{about}");
-                check_way(protocol, &way, again.ways, &about);
+                check_counts(protocol, &way, again.counts, &about);
             }
         }
     }
 }
 
 /// What was asked for is what was done, where it can be.
-fn check_way(protocol: &str, asked: &Recovery, done: Ways, about: &str) {
+fn check_counts(protocol: &str, asked: &Recovery, done: ReplayCounts, about: &str) {
     let ordered = ["calvin", "bohm"].contains(&protocol);
     let resumes = protocol != "fabric:lag=2";
     let expected = match asked.replay {
@@ -105,14 +105,14 @@ fn recover_with(
     scheme: Scheme,
     row_files: &[MemoryFiles],
     damage: &dyn Fn(&[MemoryFiles]),
-) -> (Ways, Vec<String>) {
+) -> (ReplayCounts, Vec<String>) {
     let copies: Vec<MemoryFiles> = row_files.iter().map(copy_of).collect();
     damage(&copies);
     let way = by_rows(folders_of(scheme, &copies), 2);
     let again = recovered(&ledger.files, &way).unwrap_or_else(|fault| panic!("{fault}"));
     assert_eq!(digest_of(&again.replica), digest_of(&ledger.replica));
     assert_eq!(again.replica.head().hash, ledger.replica.head().hash);
-    (again.ways, again.notes)
+    (again.counts, again.notes)
 }
 
 #[test]
@@ -190,12 +190,12 @@ fn rows_that_were_changed_under_a_right_checksum_are_found_out() {
         copies[0].plant(path, bytes);
         let way = by_rows(folders_of(Scheme::Logical, &copies), 1);
         let again = recovered(&ledger.files, &way).unwrap();
-        if again.ways.by_rows == 0 {
+        if again.counts.by_rows == 0 {
             found_out += 1;
             assert_eq!(digest_of(&again.replica), digest_of(&ledger.replica), "byte {at}");
         } else {
             // The place of the writer in its block, which no root covers.
-            assert_eq!(again.ways.by_rows, 8);
+            assert_eq!(again.counts.by_rows, 8);
         }
     }
     assert!(found_out * 10 > length / 3 * 9, "{found_out} of {length} bytes");
@@ -214,7 +214,7 @@ fn a_row_log_that_is_behind_the_ledger_is_used_as_far_as_it_goes() {
     ledger.end_row_logs();
     ledger.run(&*workload, 3, 10);
     let again = recovered(&files, &by_rows(rows, 2)).unwrap();
-    assert_eq!((again.ways.by_rows, again.ways.executed), (5, 3));
+    assert_eq!((again.counts.by_rows, again.counts.executed), (5, 3));
     assert!(again.notes[0].contains("ends before"), "{:?}", again.notes);
     assert_eq!(digest_of(&again.replica), digest_of(&ledger.replica));
 }
@@ -228,7 +228,7 @@ fn a_part_of_many_blocks_replays_as_one_and_each_of_its_effects_roots_is_compare
     ledger.run(&*workload, 60, 7);
     for replay in [ReplayBy::Pacman, ReplayBy::Serial] {
         let again = recovered(&files, &by(replay, 2)).unwrap();
-        assert!(again.ways.by_pieces + again.ways.serially >= 60 && again.notes.is_empty());
+        assert!(again.counts.by_pieces + again.counts.serially >= 60 && again.notes.is_empty());
         assert_eq!(digest_of(&again.replica), digest_of(&ledger.replica));
     }
 }
@@ -256,7 +256,7 @@ fn a_frame_of_a_block_that_the_ledger_has_lost_is_refused() {
         drop(build(vec![row(1), row(99)], std::slice::from_ref(&rows)));
         let ledger = build(vec![row(99)], &[]);
         let again = recovered(&ledger.files, &by_rows(rows.clone(), 1)).unwrap();
-        assert_eq!((again.ways.by_rows, again.ways.executed), (1, 2));
+        assert_eq!((again.counts.by_rows, again.counts.executed), (1, 2));
         assert!(again.notes[0].contains("another block"), "{:?}", again.notes);
         assert_eq!(digest_of(&again.replica), digest_of(&ledger.replica));
         // Going on with these logs cuts off what the ledger does not have.
@@ -346,7 +346,7 @@ fn a_block_of_very_many_programs_is_executed_and_those_behind_it_are_replayed() 
     }
     for (replay, workers) in [(ReplayBy::Pacman, 2), (ReplayBy::Serial, 1)] {
         let again = recovered(&ledger.files, &by(replay, workers)).unwrap();
-        let Ways { executed, by_pieces, serially, .. } = again.ways;
+        let ReplayCounts { executed, by_pieces, serially, .. } = again.counts;
         assert_eq!((executed, by_pieces + serially), (2, 5), "{:?}", again.notes);
         assert_eq!(digest_of(&again.replica), digest_of(&ledger.replica));
     }

@@ -111,7 +111,7 @@ fn results_that_are_missing_are_told_again_and_put_back() {
                 let again = recovered(&cut, way).unwrap_or_else(|fault| panic!("{about}: {fault}"));
                 assert_eq!(digest_of(&again.replica), digest, "{about}");
                 assert_eq!(again.unrecorded.len(), missing, "{about}");
-                assert!(again.ways.executed >= missing as u64, "{about}");
+                assert!(again.counts.executed >= missing as u64, "{about}");
                 check_put_back(&cut, again, &blocks, &about);
             }
         }

@@ -108,14 +108,14 @@ fn every_replica_draws_the_same_under_every_protocol_and_on_any_number_of_worker
             }
             let drawn = client.run("SELECT id FROM coins").await.unwrap();
             assert!(drawn.len() > 10, "{protocol}: {}", drawn.len());
-            check_ways_back(&node, protocol);
+            check_recoveries(&node, protocol);
             node.verify();
         }
     });
 }
 
 /// In pieces, or one by one, a ledger is brought back to what its blocks drew.
-pub fn check_ways_back(node: &Node, protocol: &str) {
+pub fn check_recoveries(node: &Node, protocol: &str) {
     node.database.engine.stop();
     let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
     let states = [ReplayBy::Protocol, ReplayBy::Pacman, ReplayBy::Serial].map(|replay| {

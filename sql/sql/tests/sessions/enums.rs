@@ -6,7 +6,7 @@ use concurrency::Outcome;
 use engine::transaction::Asked;
 use engine::{Body, ParameterTypes, Submitter};
 
-use super::chance::check_ways_back;
+use super::chance::check_recoveries;
 use super::{Node, block_on, code};
 
 const SCHEMA: [&str; 7] = [
@@ -85,7 +85,7 @@ fn every_protocol_comes_to_the_same_rows_and_to_them_again() {
             assert_eq!(client.number(odd).await, 0, "{protocol}");
             let full = "SELECT count(*) FROM p WHERE cardinality(tags) > 3 AND past @> '{blue}'";
             filled |= client.number(full).await >= 1;
-            check_ways_back(&node, protocol);
+            check_recoveries(&node, protocol);
             node.verify();
         }
         assert!(complete && filled, "under one protocol at least");

@@ -4,7 +4,7 @@ use ::types::{DataType, Jsonb, SqlState, Value};
 use engine::transaction::Asked;
 use engine::{Body, ParameterTypes, Submitter};
 
-use super::chance::check_ways_back;
+use super::chance::check_recoveries;
 use super::{Node, block_on, code};
 
 const SCHEMA: [&str; 6] = [
@@ -93,7 +93,7 @@ fn every_protocol_comes_to_the_same_rows_and_to_them_again() {
             let all = ["\"a\"", "0", "[1, {}]", "{\"k\": 1.0}", "{\"k\": 2}"];
             assert!(tags.iter().all(|tag| all.contains(&tag.as_str())), "{protocol}: {tags:?}");
             complete |= is_changed && tags == all;
-            check_ways_back(&node, protocol);
+            check_recoveries(&node, protocol);
             node.verify();
         }
         assert!(complete, "under one protocol at least");

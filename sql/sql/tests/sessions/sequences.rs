@@ -10,7 +10,7 @@ use futures::future::join_all;
 use kit::random::Random;
 use procedure::sequences::{Run, argument};
 
-use super::chance::check_ways_back;
+use super::chance::check_recoveries;
 use super::{Client, Node, Row, block_on, code};
 
 const SCHEMA: [&str; 6] = [
@@ -90,7 +90,7 @@ fn ids_are_distinct_under_every_protocol_and_on_any_number_of_workers() {
             }
             let items = numbers(&client.run("SELECT id FROM items").await.unwrap());
             assert!(items.iter().all(|id| *id >= 100 && id % 5 == 0), "{protocol}: {items:?}");
-            check_ways_back(&node, protocol);
+            check_recoveries(&node, protocol);
             node.verify();
         }
     });
@@ -184,7 +184,7 @@ fn a_value_may_be_set_and_a_sequence_restarted() {
         assert_eq!(client.number("INSERT INTO orders (v) VALUES (1) RETURNING id").await, 1);
         let shown = client.run("SELECT * FROM codes").await.unwrap();
         assert_eq!(shown[0].len(), 3);
-        check_ways_back(&node, "harmony");
+        check_recoveries(&node, "harmony");
         node.verify();
     });
 }
@@ -295,7 +295,7 @@ fn what_owns_a_sequence_takes_it_along() {
         client.run("DROP SEQUENCE orders_id_seq CASCADE").await.unwrap();
         let null = client.run("INSERT INTO orders (v) VALUES (1)").await;
         assert_eq!(code(null), SqlState::NOT_NULL_VIOLATION);
-        check_ways_back(&node, "harmony");
+        check_recoveries(&node, "harmony");
         node.verify();
     });
 }
@@ -314,7 +314,7 @@ fn a_serial_column_that_comes_later_numbers_the_rows() {
             assert_eq!(client.number("INSERT INTO t VALUES ('d') RETURNING id").await, 4);
             client.run("ALTER TABLE t ADD n bigint GENERATED ALWAYS AS IDENTITY").await.unwrap();
             assert_eq!(client.number("INSERT INTO t VALUES ('e') RETURNING n").await, 5);
-            check_ways_back(&node, protocol);
+            check_recoveries(&node, protocol);
             node.verify();
         }
     });
@@ -425,7 +425,7 @@ fn generated_columns_follow_from_their_row() {
             ] {
                 assert_eq!(code(client.run(text).await).as_str(), expected, "{text}");
             }
-            check_ways_back(&node, protocol);
+            check_recoveries(&node, protocol);
             node.verify();
         }
     });
@@ -477,7 +477,7 @@ fn a_sequence_of_an_open_transaction_is_its_own_until_it_commits() {
             client.run("COMMIT").await.unwrap();
             assert_eq!(other.number("SELECT nextval('q')").await, 101, "{protocol}");
             assert_eq!(other.number(insert).await, 2, "{protocol}");
-            check_ways_back(&node, protocol);
+            check_recoveries(&node, protocol);
             node.verify();
         }
     });
@@ -512,7 +512,7 @@ fn a_serial_column_numbers_what_its_transaction_has_written_too() {
             assert_eq!(code(client.run(by_zero).await), SqlState::DIVISION_BY_ZERO);
             client.run("ROLLBACK").await.unwrap();
             assert_eq!(code(client.run(by_zero).await), SqlState::DIVISION_BY_ZERO);
-            check_ways_back(&node, protocol);
+            check_recoveries(&node, protocol);
             node.verify();
         }
     });

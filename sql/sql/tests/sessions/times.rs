@@ -5,7 +5,7 @@ use ::types::{DataType, Interval, SqlState, Value, ZonedTime};
 use engine::transaction::Asked;
 use engine::{Body, ParameterTypes, Submitter};
 
-use super::chance::check_ways_back;
+use super::chance::check_recoveries;
 use super::{Node, block_on, code};
 
 const SCHEMA: [&str; 5] = [
@@ -101,7 +101,7 @@ fn every_protocol_comes_to_the_same_rows_and_to_them_again() {
             answers.push(spans[0][2].clone());
             let wrong = "SELECT count(*) FROM shifts WHERE twice <> span * 2 OR at >= '24:00'";
             assert_eq!(client.number(wrong).await, 0, "{protocol}");
-            check_ways_back(&node, protocol);
+            check_recoveries(&node, protocol);
             node.verify();
         }
         assert!(!answers.is_empty());

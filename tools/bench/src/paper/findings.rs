@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::claims::{Claim, Expected, Tally, Verdict, times};
 use crate::Measurement;
+use crate::misnamed::{self, Misnamed};
 use crate::table::{Table, thousands};
-use crate::way::{self, Misnamed};
 
 /// What came out.
 #[derive(Clone, Default)]
@@ -114,7 +114,7 @@ impl Findings {
     pub(super) fn refuse_misnamed(&mut self, subject: &str) {
         let mut places: Vec<(Misnamed, Vec<String>)> = Vec::new();
         for measurement in &self.measurements {
-            let Some(misnamed) = way::misnamed(measurement) else { continue };
+            let Some(misnamed) = misnamed::misnamed(measurement) else { continue };
             let place = place_of(measurement);
             match places.iter_mut().find(|(known, _)| *known == misnamed) {
                 Some((_, places)) => places.push(place),
@@ -123,7 +123,7 @@ impl Findings {
         }
         for (Misnamed { protocol, why }, places) in places {
             let line = format!("{protocol}: {why} ({})", places.join("; "));
-            match way::base(&protocol) == subject {
+            match misnamed::base(&protocol) == subject {
                 true => self.refusals.push(line),
                 false => self.remarks.push(line),
             }

@@ -1,7 +1,7 @@
 //! Tiny runs: they must work, agree with each other and say so in the agreed keys.
 
 use bench::{Plan, agreement, measure};
-use concurrency::Way;
+use concurrency::ExecutionPath;
 
 const YCSB: &str = "ycsb:rows=200";
 
@@ -123,7 +123,7 @@ fn overlapping_blocks_lead_to_one_state_on_any_number_of_threads() {
     };
     let measurements = measure(&plan, &mut |_, _, _| {}).unwrap();
     assert!(agreement::mismatches(&measurements).is_empty());
-    assert!(measurements.iter().all(|m| m.share_of(Way::Overlapped) > 0.5));
+    assert!(measurements.iter().all(|m| m.share_of(ExecutionPath::Overlapped) > 0.5));
     assert!(measurements.iter().all(|m| m.undecided == 0 || m.protocol.contains("defer")));
     assert!(measurements.iter().any(|m| m.deferred_share > 0.0));
     for pair in measurements.iter().filter(|m| m.theta == Some(0.9)).collect::<Vec<_>>().windows(2)

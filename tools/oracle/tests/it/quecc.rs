@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use concurrency::{Outcome, Protocol, Statement, Way, Work, WorkerPool};
+use concurrency::{ExecutionPath, Outcome, Protocol, Statement, Work, WorkerPool};
 use kit::random::Random;
 use oracle::programs::{Builder, Operation, fill, random_program, random_work, schemas};
 use oracle::{Divergence, Twin, rows};
@@ -312,7 +312,7 @@ fn payments_and_orders(
                 _ => pay(one, other, owner(60)),
             }
         });
-        cut += twin.run(protocol, &pool, block.collect())?.report.ways.of(Way::Cut);
+        cut += twin.run(protocol, &pool, block.collect())?.report.paths.of(ExecutionPath::Cut);
     }
     Ok((twin, cut))
 }
@@ -439,8 +439,15 @@ fn a_loop_without_turns_does_not_keep_a_call_in_one_piece() {
     let mut twin = Twin::new(&owner_schemas());
     twin.run(&protocol, &pool, (0..3).map(open).collect()).unwrap();
     let block = (0..40).map(|n| call(if n % 4 == 0 { &[1, 2] } else { &[] })).collect();
-    let ways = twin.run(&protocol, &pool, block).unwrap().report.ways;
-    assert_eq!((ways.of(Way::Cut), ways.of(Way::Whole), ways.of(Way::Tail)), (30, 10, 0));
+    let paths = twin.run(&protocol, &pool, block).unwrap().report.paths;
+    assert_eq!(
+        (
+            paths.of(ExecutionPath::Cut),
+            paths.of(ExecutionPath::Whole),
+            paths.of(ExecutionPath::Tail)
+        ),
+        (30, 10, 0)
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod scripts;
 
 use anyhow::{Context, Result};
 use bench::paper::{self, Effort};
-use bench::{Plan, PlanError, agreement, canonical, measure, page, table, way};
+use bench::{Plan, PlanError, agreement, canonical, measure, misnamed, page, table};
 
 use arguments::{Bench, Comparison, Special};
 use node::cli::{Exit, Output};
@@ -60,7 +60,7 @@ fn compare(arguments: &Comparison, output: Output) -> Result<Exit> {
     if output == Output::Text {
         println!("{}\n", table::heading(&measurements));
         print!("{}", table::measurements(&measurements).render());
-        for misnamed in measurements.iter().filter_map(way::misnamed) {
+        for misnamed in measurements.iter().filter_map(misnamed::misnamed) {
             println!("{}: {}", misnamed.protocol, misnamed.why);
         }
     } else {

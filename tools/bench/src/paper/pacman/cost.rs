@@ -7,7 +7,7 @@ use recovery::schemes::Scheme as RowScheme;
 
 use super::logging::{alternate, median_of};
 use super::recovering::{
-    Cost, Logs, SMALLBANK_TRANSACTIONS, TPCC_TRANSACTIONS, Way, costs, in_order, seconds,
+    Cost, Logs, RecoveryMethod, SMALLBANK_TRANSACTIONS, TPCC_TRANSACTIONS, costs, in_order, seconds,
 };
 use super::{
     CHECKPOINT_CPU_PERCENT_MAX, FEW_CORES, PROTOCOL, Quantity, median, percent_less, setting,
@@ -197,13 +197,14 @@ fn replay(
     }
     let best = of("serial", 1).max(of(PROTOCOL, most));
     let logs = Logs::make(&wanted(lab, workload, transactions))?;
-    let ways: Vec<Way> = recovery::replay::ALL.iter().map(Way::Commands).collect();
-    let costs = costs(lab, &logs, &ways, &[1, most])?;
+    let methods: Vec<RecoveryMethod> =
+        recovery::replay::ALL.iter().map(RecoveryMethod::Commands).collect();
+    let costs = costs(lab, &logs, &methods, &[1, most])?;
     let count = logs.logged.transactions as f64;
-    let rate = |way: &str, workers| count / seconds(&costs, way, workers);
-    for way in ["clr (", "static-only", "synchronous", "clr-p"] {
-        let shown = way.trim_end_matches(" (");
-        let rates = [rate(way, 1), rate(way, most)];
+    let rate = |method: &str, workers| count / seconds(&costs, method, workers);
+    for method in ["clr (", "static-only", "synchronous", "clr-p"] {
+        let shown = method.trim_end_matches(" (");
+        let rates = [rate(method, 1), rate(method, most)];
         table.rows.push(rates_row(&format!("{name}, replay, {shown}"), rates));
     }
     speeds(&name, &costs, most, best / count, findings);
@@ -251,8 +252,11 @@ fn logical(lab: &mut Lab<'_>, table: &mut Table, findings: &mut Findings) -> Res
     let most = lab.effort.threads;
     let workload = super::tpcc(lab)?;
     let logs = Logs::make(&wanted(lab, &workload, TPCC_TRANSACTIONS))?;
-    let ways = [Way::rows(RowScheme::Logical, "llr")?, Way::rows(RowScheme::Logical, "llr-p")?];
-    let costs = costs(lab, &logs, &ways, &[most])?;
+    let methods = [
+        RecoveryMethod::rows(RowScheme::Logical, "llr")?,
+        RecoveryMethod::rows(RowScheme::Logical, "llr-p")?,
+    ];
+    let costs = costs(lab, &logs, &methods, &[most])?;
     let disk = bounds::disk_bytes_per_second(&logs.logged.rows_folder(RowScheme::Logical))?;
     let bytes = logs.logged.volume.logical_bytes as f64;
     let took: Result<Vec<f64>> = (0..lab.effort.rounds())
@@ -261,7 +265,7 @@ fn logical(lab: &mut Lab<'_>, table: &mut Table, findings: &mut Findings) -> Res
     let plain = bytes / median(took?);
     for cost in &costs {
         let rate = bytes / (logs.reload[1].as_secs_f64() + cost.seconds);
-        let name = format!("tpcc, {}", cost.way.name());
+        let name = format!("tpcc, {}", cost.method.name());
         bounded(&name, [rate, disk, plain], table, findings);
     }
     Ok(())

@@ -20,45 +20,47 @@ pub const SMALLBANK_TRANSACTIONS: usize = 500_000;
 
 /// A way back, with its name in the thesis.
 #[derive(Clone, Copy)]
-pub enum Way {
+pub enum RecoveryMethod {
     Commands(&'static Strategy),
     Rows(Scheme, &'static RowStrategy),
 }
 
-impl Way {
-    pub fn commands(name: &str) -> Result<Way> {
-        replay::by_name(name).map(Way::Commands).context("an unknown strategy")
+impl RecoveryMethod {
+    pub fn commands(name: &str) -> Result<RecoveryMethod> {
+        replay::by_name(name).map(RecoveryMethod::Commands).context("an unknown strategy")
     }
 
-    pub fn rows(scheme: Scheme, name: &str) -> Result<Way> {
-        let way = recover::by_name(name).context("an unknown way back")?;
-        Ok(Way::Rows(scheme, way))
+    pub fn rows(scheme: Scheme, name: &str) -> Result<RecoveryMethod> {
+        let method = recover::by_name(name).context("an unknown way back")?;
+        Ok(RecoveryMethod::Rows(scheme, method))
     }
 
     /// The five of the thesis.
-    fn of_the_thesis() -> Result<Vec<Way>> {
+    fn of_the_thesis() -> Result<Vec<RecoveryMethod>> {
         Ok(vec![
-            Way::rows(Scheme::Physical, "plr")?,
-            Way::rows(Scheme::Logical, "llr")?,
-            Way::rows(Scheme::Logical, "llr-p")?,
-            Way::commands("serial")?,
-            Way::commands("pipelined")?,
+            RecoveryMethod::rows(Scheme::Physical, "plr")?,
+            RecoveryMethod::rows(Scheme::Logical, "llr")?,
+            RecoveryMethod::rows(Scheme::Logical, "llr-p")?,
+            RecoveryMethod::commands("serial")?,
+            RecoveryMethod::commands("pipelined")?,
         ])
     }
 
     pub fn name(&self) -> String {
         match self {
-            Way::Commands(strategy) if strategy.name == "serial" => "clr (serial)".to_owned(),
-            Way::Commands(strategy) if strategy.name == "pipelined" => {
+            RecoveryMethod::Commands(strategy) if strategy.name == "serial" => {
+                "clr (serial)".to_owned()
+            }
+            RecoveryMethod::Commands(strategy) if strategy.name == "pipelined" => {
                 "clr-p (pipelined)".to_owned()
             }
-            Way::Commands(strategy) => strategy.name.to_owned(),
-            Way::Rows(_, way) => way.name.to_owned(),
+            RecoveryMethod::Commands(strategy) => strategy.name.to_owned(),
+            RecoveryMethod::Rows(_, method) => method.name.to_owned(),
         }
     }
 
     fn is_serial(&self) -> bool {
-        matches!(self, Way::Commands(strategy) if strategy.name == "serial")
+        matches!(self, RecoveryMethod::Commands(strategy) if strategy.name == "serial")
     }
 }
 
@@ -83,52 +85,61 @@ impl Logs {
         Ok(Logs { logged, task, logical: logical.log, physical: physical.log, reload })
     }
 
-    fn run(&self, way: &Way, workers: usize) -> Result<Replayed> {
-        match way {
-            Way::Commands(strategy) => self.logged.replay(strategy, &self.task, workers),
-            Way::Rows(Scheme::Logical, way) => self.logged.recover(way, &self.logical, workers),
-            Way::Rows(Scheme::Physical, way) => self.logged.recover(way, &self.physical, workers),
+    fn run(&self, method: &RecoveryMethod, workers: usize) -> Result<Replayed> {
+        match method {
+            RecoveryMethod::Commands(strategy) => self.logged.replay(strategy, &self.task, workers),
+            RecoveryMethod::Rows(Scheme::Logical, method) => {
+                self.logged.recover(method, &self.logical, workers)
+            }
+            RecoveryMethod::Rows(Scheme::Physical, method) => {
+                self.logged.recover(method, &self.physical, workers)
+            }
         }
     }
 
-    fn reload(&self, way: &Way) -> Duration {
-        match way {
-            Way::Commands(_) => self.reload[0],
-            Way::Rows(Scheme::Logical, _) => self.reload[1],
-            Way::Rows(Scheme::Physical, _) => self.reload[2],
+    fn reload(&self, method: &RecoveryMethod) -> Duration {
+        match method {
+            RecoveryMethod::Commands(_) => self.reload[0],
+            RecoveryMethod::Rows(Scheme::Logical, _) => self.reload[1],
+            RecoveryMethod::Rows(Scheme::Physical, _) => self.reload[2],
         }
     }
 }
 
 /// A way back with so many workers: the median of its rounds.
 pub struct Cost {
-    pub way: Way,
+    pub method: RecoveryMethod,
     pub workers: usize,
     pub seconds: f64,
     pub spent: Breakdown,
 }
 
 /// Every way with every number of workers, in turns.
-pub fn costs(lab: &mut Lab<'_>, logs: &Logs, ways: &[Way], threads: &[usize]) -> Result<Vec<Cost>> {
-    let cells: Vec<(Way, usize)> = ways
+pub fn costs(
+    lab: &mut Lab<'_>,
+    logs: &Logs,
+    methods: &[RecoveryMethod],
+    threads: &[usize],
+) -> Result<Vec<Cost>> {
+    let cells: Vec<(RecoveryMethod, usize)> = methods
         .iter()
-        .flat_map(|way| {
-            let threads = if way.is_serial() { &threads[..1] } else { threads };
-            threads.iter().map(move |workers| (*way, *workers))
+        .flat_map(|method| {
+            let threads = if method.is_serial() { &threads[..1] } else { threads };
+            threads.iter().map(move |workers| (*method, *workers))
         })
         .collect();
     let mut runs: Vec<Vec<Replayed>> = cells.iter().map(|_| Vec::new()).collect();
     let rounds = lab.effort.rounds();
     for round in 0..rounds {
-        for (at, (way, workers)) in cells.iter().enumerate() {
-            let what = format!("{}, {workers} threads", way.name());
+        for (at, (method, workers)) in cells.iter().enumerate() {
+            let what = format!("{}, {workers} threads", method.name());
             lab.tell(round * cells.len() + at, rounds * cells.len(), &what);
-            runs[at].push(logs.run(way, *workers)?);
+            runs[at].push(logs.run(method, *workers)?);
         }
     }
     let seconds = |run: &Replayed| (run.prepared + run.replayed).as_secs_f64();
-    let cost = |((way, workers), runs): ((Way, usize), Vec<Replayed>)| Cost {
-        way,
+    let cost = |((method, workers), runs): ((RecoveryMethod, usize), Vec<Replayed>)| Cost {
+        method,
         workers,
         seconds: median(runs.iter().map(seconds).collect()),
         spent: runs[0].spent,
@@ -137,9 +148,10 @@ pub fn costs(lab: &mut Lab<'_>, logs: &Logs, ways: &[Way], threads: &[usize]) ->
 }
 
 /// Seconds of a way with so many workers; a serial one has one.
-pub fn seconds(costs: &[Cost], way: &str, workers: usize) -> f64 {
+pub fn seconds(costs: &[Cost], method: &str, workers: usize) -> f64 {
     let found = costs.iter().find(|cost| {
-        cost.way.name().starts_with(way) && (cost.workers == workers || cost.way.is_serial())
+        cost.method.name().starts_with(method)
+            && (cost.workers == workers || cost.method.is_serial())
     });
     found.map_or(f64::NAN, |cost| cost.seconds)
 }
@@ -147,14 +159,14 @@ pub fn seconds(costs: &[Cost], way: &str, workers: usize) -> f64 {
 /// Ways over threads, in transactions a second.
 fn rates(costs: &[Cost], transactions: u64, threads: &[usize], title: &str) -> Lines {
     let mut names: Vec<String> = Vec::new();
-    costs.iter().map(|cost| cost.way.name()).for_each(|name| {
+    costs.iter().map(|cost| cost.method.name()).for_each(|name| {
         if !names.contains(&name) {
             names.push(name);
         }
     });
     let line = |name: String| {
         let rate = |workers: &usize| {
-            let of = costs.iter().find(|c| c.way.name() == name && c.workers == *workers);
+            let of = costs.iter().find(|c| c.method.name() == name && c.workers == *workers);
             of.map(|cost| transactions as f64 / cost.seconds)
         };
         let values = threads.iter().map(rate).collect();
@@ -217,9 +229,9 @@ fn ratio_of_ends(values: &[Option<f64>]) -> f64 {
 
 pub fn log(lab: &mut Lab<'_>) -> Result<Findings> {
     let logs = tpcc_logs(lab)?;
-    let (threads, ways) = (thread_counts(lab), Way::of_the_thesis()?);
+    let (threads, methods) = (thread_counts(lab), RecoveryMethod::of_the_thesis()?);
     let most = lab.effort.threads;
-    let costs = costs(lab, &logs, &ways, &threads)?;
+    let costs = costs(lab, &logs, &methods, &threads)?;
     let mut findings = Findings::default();
     let heads = ["", "reading the log, ms", "log, MB"].map(str::to_owned).to_vec();
     let volume = logs.logged.volume;
@@ -247,8 +259,11 @@ pub fn log(lab: &mut Lab<'_>) -> Result<Findings> {
 pub fn latches(lab: &mut Lab<'_>) -> Result<Findings> {
     let logs = tpcc_logs(lab)?;
     let threads = thread_counts(lab);
-    let ways = [Way::rows(Scheme::Logical, "llr")?, Way::rows(Scheme::Logical, "llr-p")?];
-    let costs = costs(lab, &logs, &ways, &threads)?;
+    let methods = [
+        RecoveryMethod::rows(Scheme::Logical, "llr")?,
+        RecoveryMethod::rows(Scheme::Logical, "llr-p")?,
+    ];
+    let costs = costs(lab, &logs, &methods, &threads)?;
     let most = lab.effort.threads;
     let mut findings = Findings::default();
     findings.series.push(rates(&costs, logs.logged.transactions, &threads, "Latched and not"));
@@ -273,18 +288,18 @@ pub fn overall(lab: &mut Lab<'_>) -> Result<Findings> {
         let checkpointed = Checkpointed::make(&workload, &lab.effort.folder)?;
         let load = checkpointed.load(most)?.as_secs_f64();
         let logs = Logs::make(&wanted(lab, &workload, transactions))?;
-        let costs = costs(lab, &logs, &Way::of_the_thesis()?, &[most])?;
+        let costs = costs(lab, &logs, &RecoveryMethod::of_the_thesis()?, &[most])?;
         let mut all = Vec::new();
         for cost in &costs {
-            let reload = logs.reload(&cost.way).as_secs_f64();
+            let reload = logs.reload(&cost.method).as_secs_f64();
             let sum = load + reload + cost.seconds;
-            all.push((cost.way.name(), reload + cost.seconds));
+            all.push((cost.method.name(), reload + cost.seconds));
             let ms = [load, reload, cost.seconds, sum].map(|part| format!("{:.0}", part * 1e3));
-            let name = format!("{}, {}", workload.name(), cost.way.name());
+            let name = format!("{}, {}", workload.name(), cost.method.name());
             table.rows.push(std::iter::once(name).chain(ms).collect());
         }
         let of = |name: &str| {
-            let found = all.iter().find(|(way, _)| way.starts_with(name));
+            let found = all.iter().find(|(method, _)| method.starts_with(name));
             found.map_or(f64::NAN, |(_, seconds)| *seconds)
         };
         for (claim, slow, fast) in [
@@ -312,7 +327,7 @@ pub fn ad_hoc(lab: &mut Lab<'_>) -> Result<Findings> {
     for ad_hoc_percent in shares {
         let wanted = wanted(lab, &tpcc, TPCC_TRANSACTIONS / 5);
         let logs = Logs::make(&Wanted { ad_hoc_percent, block_transactions: 1, ..wanted })?;
-        let costs = costs(lab, &logs, &[Way::commands("pipelined")?], &[most])?;
+        let costs = costs(lab, &logs, &[RecoveryMethod::commands("pipelined")?], &[most])?;
         line.push(Some(logs.logged.transactions as f64 / costs[0].seconds));
     }
     let mut findings = Findings::default();
@@ -334,8 +349,8 @@ pub fn ad_hoc(lab: &mut Lab<'_>) -> Result<Findings> {
 pub fn static_only(lab: &mut Lab<'_>) -> Result<Findings> {
     let logs = tpcc_logs(lab)?;
     let (threads, most) = (thread_counts(lab), lab.effort.threads);
-    let ways = [Way::commands("serial")?, Way::commands("static-only")?];
-    let costs = costs(lab, &logs, &ways, &threads)?;
+    let methods = [RecoveryMethod::commands("serial")?, RecoveryMethod::commands("static-only")?];
+    let costs = costs(lab, &logs, &methods, &threads)?;
     let mut findings = Findings::default();
     findings.series.push(rates(&costs, logs.logged.transactions, &threads, "Static analysis"));
     let gain = seconds(&costs, "static-only", 1) / seconds(&costs, "static-only", most);
@@ -348,8 +363,8 @@ pub fn static_only(lab: &mut Lab<'_>) -> Result<Findings> {
 pub fn strategies(lab: &mut Lab<'_>) -> Result<Findings> {
     let logs = tpcc_logs(lab)?;
     let (threads, most) = (thread_counts(lab), lab.effort.threads);
-    let ways: Vec<Way> = replay::ALL.iter().map(Way::Commands).collect();
-    let costs = costs(lab, &logs, &ways, &threads)?;
+    let methods: Vec<RecoveryMethod> = replay::ALL.iter().map(RecoveryMethod::Commands).collect();
+    let costs = costs(lab, &logs, &methods, &threads)?;
     let mut findings = Findings::default();
     findings.series.push(rates(&costs, logs.logged.transactions, &threads, "Strategies"));
     in_order(&costs, most, &mut findings);
@@ -384,7 +399,7 @@ pub fn breakdown(lab: &mut Lab<'_>) -> Result<Findings> {
         [(super::tpcc(lab)?, TPCC_TRANSACTIONS), (super::smallbank(lab)?, SMALLBANK_TRANSACTIONS)]
     {
         let logs = Logs::make(&wanted(lab, &workload, transactions))?;
-        let costs = costs(lab, &logs, &[Way::commands("pipelined")?], &[most])?;
+        let costs = costs(lab, &logs, &[RecoveryMethod::commands("pipelined")?], &[most])?;
         let spent = costs[0].spent;
         let share = |part: Duration| 100.0 * part.as_secs_f64() / spent.total().as_secs_f64();
         let parts = [spent.loading, spent.analysis, spent.scheduling, spent.execution].map(share);

@@ -1,9 +1,9 @@
 //! Whether a measurement is of what its name says.
 //!
-//! A protocol whose block is not worth its own way takes another one ([`Way`]), which leads to the
-//! same state. A figure of that is none of the protocol's.
+//! A protocol whose block is not worth its own way takes another one ([`ExecutionPath`]), which
+//! leads to the same state. A figure of that is none of the protocol's.
 
-use concurrency::Way;
+use concurrency::ExecutionPath;
 
 use crate::Measurement;
 use crate::table::percent;
@@ -12,18 +12,26 @@ use crate::table::percent;
 const SHARE_MIN: f64 = 0.5;
 
 /// A protocol, the ways that are its own, and what it is called.
-const OWN: &[(&str, &[Way], &str)] = &[
-    ("quecc", &[Way::Cut, Way::SnapshotReader], "QueCC"),
-    ("calvin", &[Way::Locked], "Calvin"),
-    ("bohm", &[Way::Versioned], "BOHM"),
-    ("conflict_graph", &[Way::Staged], "the graph of conflicts"),
+const OWN: &[(&str, &[ExecutionPath], &str)] = &[
+    ("quecc", &[ExecutionPath::Cut, ExecutionPath::SnapshotReader], "QueCC"),
+    ("calvin", &[ExecutionPath::Locked], "Calvin"),
+    ("bohm", &[ExecutionPath::Versioned], "BOHM"),
+    ("conflict_graph", &[ExecutionPath::Staged], "the graph of conflicts"),
 ];
 
 /// A choice that has ways of its own, and what those lack that did not take them.
-const CHOSEN: &[(&str, Way, &str)] = &[
-    ("inter_block=on", Way::Overlapped, "blocks one after another, not blocks that overlap"),
-    ("planning=pipelined", Way::Overlapped, "blocks one after another, not blocks that overlap"),
-    ("early_abort=on", Way::EarlyAbortOffered, "no early abort"),
+const CHOSEN: &[(&str, ExecutionPath, &str)] = &[
+    (
+        "inter_block=on",
+        ExecutionPath::Overlapped,
+        "blocks one after another, not blocks that overlap",
+    ),
+    (
+        "planning=pipelined",
+        ExecutionPath::Overlapped,
+        "blocks one after another, not blocks that overlap",
+    ),
+    ("early_abort=on", ExecutionPath::EarlyAbortOffered, "no early abort"),
 ];
 
 /// Something else than its name says was measured.
@@ -45,7 +53,8 @@ pub fn misnamed(measurement: &Measurement) -> Option<Misnamed> {
     if measurement.executions == 0 {
         return None;
     }
-    let share = |ways: &[Way]| ways.iter().map(|way| measurement.share_of(*way)).sum::<f64>();
+    let share =
+        |ways: &[ExecutionPath]| ways.iter().map(|way| measurement.share_of(*way)).sum::<f64>();
     let mut chosen = measurement.protocol.split(':').skip(1);
     let lacks = chosen.find_map(|choice| {
         let (_, way, what) = CHOSEN.iter().find(|(name, ..)| *name == choice)?;
@@ -64,10 +73,10 @@ pub fn misnamed(measurement: &Measurement) -> Option<Misnamed> {
 
 /// What most executions were in truth.
 fn instead(measurement: &Measurement) -> &'static str {
-    let share = |way: &Way| measurement.share_of(*way);
-    let serial: f64 = Way::ALL.iter().filter(|way| way.is_serial()).map(share).sum();
-    let whole = share(&Way::Whole);
-    match share(&Way::Locked) {
+    let share = |way: &ExecutionPath| measurement.share_of(*way);
+    let serial: f64 = ExecutionPath::ALL.iter().filter(|way| way.is_serial()).map(share).sum();
+    let whole = share(&ExecutionPath::Whole);
+    match share(&ExecutionPath::Locked) {
         locked if locked >= serial.max(whole) => "Calvin",
         _ if whole >= serial => "transactions in one piece",
         _ => "one transaction after another",
@@ -77,7 +86,7 @@ fn instead(measurement: &Measurement) -> &'static str {
 /// All ways that were taken, with their shares of the executions.
 pub fn words(measurement: &Measurement) -> String {
     let word = |(way, _): (&&str, &u64)| {
-        let share = Way::ALL.iter().find(|known| known.name() == *way);
+        let share = ExecutionPath::ALL.iter().find(|known| known.name() == *way);
         let share = share.map_or(0.0, |way| measurement.share_of(*way));
         format!("{way} {} %", percent(share, 0))
     };
