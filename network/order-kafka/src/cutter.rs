@@ -17,11 +17,11 @@
 //! **A batch's time** is the latest that its records bear, and never before that of the previous
 //! batch. Its proposer is the node that wrote its first record.
 //!
-//! **Duplicates.** A record bears its node's life (drawn at each start of the node) and a number
-//! that counts within that life. It is void if a record of that life with this number or a higher
-//! one came before. Only the lives heard from last are remembered. A duplicate from a forgotten
-//! life is accepted, which is harmless: the ledger runs no envelope twice
-//! ([`order::Submissions`]).
+//! **Duplicates.** A record bears its node's incarnation (drawn at each start of the node) and a
+//! number that counts within that incarnation. It is void if a record of that incarnation with this
+//! number or a higher one came before. Only the incarnations heard from last are remembered. A
+//! duplicate from a forgotten incarnation is accepted, which is harmless: the ledger runs no
+//! envelope twice ([`order::Submissions`]).
 //!
 //! **Void records.** A record that cannot be decoded, belongs to another log, or would not fit even
 //! into an empty batch is skipped, by all nodes alike.
@@ -35,8 +35,8 @@ use types::{Error, Result, SqlState};
 
 use crate::record::{Bundle, Cuts, Drawn, Marker, Record, take};
 
-/// Lives of nodes that are known.
-const LIVES_MAX: usize = 64;
+/// Incarnations of nodes that are known.
+const INCARNATIONS_MAX: usize = 64;
 
 /// Where batches end: all that the rest of the order follows from, beside the records behind it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,8 +50,8 @@ pub struct Position {
     /// The last batch.
     pub sequence: u64,
     pub time_us: i64,
-    /// The last number of each life, the one that was heard last at the end.
-    pub lives: VecDeque<(Drawn, u64)>,
+    /// The last number of each incarnation, the one that was heard last at the end.
+    pub incarnations: VecDeque<(Drawn, u64)>,
 }
 
 impl Position {
@@ -64,7 +64,7 @@ impl Position {
             last_crc: crc32fast::hash(bytes),
             sequence: 0,
             time_us: i64::MIN,
-            lives: VecDeque::new(),
+            incarnations: VecDeque::new(),
         }
     }
 
@@ -76,8 +76,8 @@ impl Position {
         out.put_u32(self.last_crc);
         encode_u64(self.sequence, &mut out);
         encode_i64(self.time_us, &mut out);
-        for (life, number) in &self.lives {
-            out.put_slice(life);
+        for (incarnation, number) in &self.incarnations {
+            out.put_slice(incarnation);
             encode_u64(*number, &mut out);
         }
         out
@@ -92,24 +92,27 @@ impl Position {
             last_crc: u32::from_be_bytes(take(rest)?),
             sequence: decode_u64(rest)?,
             time_us: decode_i64(rest)?,
-            lives: VecDeque::new(),
+            incarnations: VecDeque::new(),
         };
         while !rest.is_empty() {
-            position.lives.push_back((take(rest)?, decode_u64(rest)?));
+            position.incarnations.push_back((take(rest)?, decode_u64(rest)?));
         }
         Ok(position)
     }
 }
 
 /// Whether a record came before; if not, it has come now.
-fn is_copy(lives: &mut VecDeque<(Drawn, u64)>, life: &Drawn, number: u64) -> bool {
-    let place = lives.iter().position(|(known, _)| known == life);
-    let last = place.and_then(|place| lives.remove(place)).map(|(_, last)| last);
-    lives.push_back((*life, last.map_or(number, |last| last.max(number))));
-    if lives.len() > LIVES_MAX {
-        lives.pop_front();
+fn is_copy(incarnations: &mut VecDeque<(Drawn, u64)>, incarnation: &Drawn, number: u64) -> bool {
+    let place = incarnations.iter().position(|(known, _)| known == incarnation);
+    let last = place.and_then(|place| incarnations.remove(place)).map(|(_, last)| last);
+    incarnations.push_back((*incarnation, last.map_or(number, |last| last.max(number))));
+    if incarnations.len() > INCARNATIONS_MAX {
+        incarnations.pop_front();
     }
-    debug_assert!(lives.len() <= LIVES_MAX && lives.back().is_some_and(|(known, _)| known == life));
+    debug_assert!(
+        incarnations.len() <= INCARNATIONS_MAX
+            && incarnations.back().is_some_and(|(known, _)| known == incarnation)
+    );
     last.is_some_and(|last| number <= last)
 }
 
@@ -119,7 +122,7 @@ struct Open {
     first: u64,
     filling: Filling,
     proposal: Proposal,
-    lives: Vec<Drawn>,
+    incarnations: Vec<Drawn>,
 }
 
 /// See the module.
@@ -168,10 +171,10 @@ impl Cutter {
         self.at.sequence
     }
 
-    /// Whether a batch is open, and whether a record of this life is in it.
-    pub fn open(&self, life: &Drawn) -> (bool, bool) {
+    /// Whether a batch is open, and whether a record of this incarnation is in it.
+    pub fn open(&self, incarnation: &Drawn) -> (bool, bool) {
         let open = self.open.as_ref();
-        (open.is_some(), open.is_some_and(|open| open.lives.contains(life)))
+        (open.is_some(), open.is_some_and(|open| open.incarnations.contains(incarnation)))
     }
 
     /// Takes the next record.
@@ -205,7 +208,7 @@ impl Cutter {
     }
 
     fn bundle(&mut self, bundle: Bundle, stepped: &mut Stepped) {
-        let Bundle { log, life, number, cut, forced, carried, proposal } = bundle;
+        let Bundle { log, incarnation, number, cut, forced, carried, proposal } = bundle;
         if log != self.at.log {
             stepped.void = Some("it is of another log");
             return;
@@ -217,17 +220,17 @@ impl Cutter {
             return;
         }
         // A batch that ends before this record knows nothing of it.
-        let mut lives = self.at.lives.clone();
-        if is_copy(&mut lives, &life, number) {
-            self.at.lives = lives;
+        let mut incarnations = self.at.incarnations.clone();
+        if is_copy(&mut incarnations, &incarnation, number) {
+            self.at.incarnations = incarnations;
             return;
         }
         if !proposal.envelopes.is_empty() {
-            self.add(life, carried, proposal, alone, stepped);
+            self.add(incarnation, carried, proposal, alone, stepped);
         } else if cut == self.at.sequence + 1 {
             self.touch(&proposal, forced);
         }
-        self.at.lives = lives;
+        self.at.incarnations = incarnations;
         let is_full = |open: &Open| !{ open.filling }.takes(0, &self.limits);
         // Of the batch that it is in: a node that begins between the two sees no other.
         if cut == self.at.sequence + 1 || self.open.as_ref().is_some_and(is_full) {
@@ -238,7 +241,7 @@ impl Cutter {
     /// Puts envelopes into the open batch, or into the next one.
     fn add(
         &mut self,
-        life: Drawn,
+        incarnation: Drawn,
         carried: usize,
         proposal: Proposal,
         alone: Filling,
@@ -248,7 +251,7 @@ impl Cutter {
             let mut filling = open.filling;
             if fits(&mut filling, &proposal, &self.limits) {
                 open.filling = filling;
-                open.take(proposal, life);
+                open.take(proposal, incarnation);
                 return;
             }
             self.cut(self.at.next, stepped);
@@ -257,7 +260,8 @@ impl Cutter {
         if !fits(&mut filling, &proposal, &self.limits) {
             filling = alone;
         }
-        self.open = Some(Open { first: self.at.next, filling, proposal, lives: vec![life] });
+        self.open =
+            Some(Open { first: self.at.next, filling, proposal, incarnations: vec![incarnation] });
     }
 
     /// A time-to-cut message of the open batch bears its time, too.
@@ -266,8 +270,8 @@ impl Cutter {
             Some(open) => open.proposal.time_us = open.proposal.time_us.max(proposal.time_us),
             None if forced => {
                 let (first, filling) = (self.at.next, Filling::default());
-                let (proposal, lives) = (proposal.clone(), Vec::new());
-                self.open = Some(Open { first, filling, proposal, lives });
+                let (proposal, incarnations) = (proposal.clone(), Vec::new());
+                self.open = Some(Open { first, filling, proposal, incarnations });
             }
             None => {}
         }
@@ -291,13 +295,13 @@ impl Cutter {
 }
 
 impl Open {
-    fn take(&mut self, more: Proposal, life: Drawn) {
+    fn take(&mut self, more: Proposal, incarnation: Drawn) {
         let proposal = &mut self.proposal;
         proposal.time_us = proposal.time_us.max(more.time_us);
         proposal.seen_height = proposal.seen_height.max(more.seen_height);
         proposal.envelopes.extend(more.envelopes);
-        if !self.lives.contains(&life) {
-            self.lives.push(life);
+        if !self.incarnations.contains(&incarnation) {
+            self.incarnations.push(incarnation);
         }
     }
 }

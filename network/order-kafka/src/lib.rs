@@ -112,7 +112,7 @@ pub struct Config {
     pub proposer: Proposer,
     pub ledger_id: [u8; 16],
     /// Drawn at this start.
-    pub life: Drawn,
+    pub incarnation: Drawn,
     pub limits: Limits,
     pub timing: Timing,
     /// Of what this node bundles.

@@ -33,7 +33,7 @@ const READY_BYTES_MAX: usize = 64 << 20;
 /// What does not change while a node runs.
 #[derive(Clone)]
 pub(crate) struct Rules {
-    pub life: Drawn,
+    pub incarnation: Drawn,
     pub proposer: Proposer,
     pub limits: Limits,
     /// For people.
@@ -70,7 +70,7 @@ pub(crate) struct Mailbox {
     recorded: u64,
     ready: VecDeque<Delivery>,
     ready_bytes: usize,
-    /// Of this life's last record.
+    /// Of this incarnation's last record.
     number: u64,
     /// The last batch whose end this node has asked for.
     asked: u64,
@@ -227,7 +227,7 @@ impl Mailbox {
     pub fn look_at_open(&mut self, now_ms: u64) {
         let Some(cutter) = &self.cutter else { return };
         let open = cutter.sequence() + 1;
-        let (is_open, _) = cutter.open(&self.rules.life);
+        let (is_open, _) = cutter.open(&self.rules.incarnation);
         self.opened = match self.opened {
             _ if !is_open => None,
             Some((number, since)) if number == open => Some((number, since)),
@@ -290,7 +290,7 @@ impl Mailbox {
     pub fn next(&mut self, now_ms: u64, clock: impl FnOnce() -> i64) -> Next {
         let Some(cutter) = &self.cutter else { return Next::Wait };
         let (log, limits) = (cutter.log(), *cutter.limits());
-        let (last, (is_open, is_own)) = (cutter.sequence(), cutter.open(&self.rules.life));
+        let (last, (is_open, is_own)) = (cutter.sequence(), cutter.open(&self.rules.incarnation));
         let is_idle = last.saturating_sub(self.released.height) < AHEAD_MAX;
         let envelopes = self.take(&limits, now_ms);
         let forced = std::mem::take(&mut self.nudged);
@@ -310,9 +310,9 @@ impl Mailbox {
         let Released { height, names_seen, carried, .. } = self.released;
         let (number, carried) = (self.number, carried as u64);
         let seen_height = if names_seen { height } else { 0 };
-        let Rules { life, proposer, .. } = self.rules;
+        let Rules { incarnation, proposer, .. } = self.rules;
         let proposal = Proposal { time_us: clock(), proposer, seen_height, envelopes };
-        let bundle = Bundle { log, life, number, cut, forced, carried, proposal };
+        let bundle = Bundle { log, incarnation, number, cut, forced, carried, proposal };
         Next::Append(bundle.encode())
     }
 
@@ -386,10 +386,10 @@ mod tests {
     use crate::record::{Cuts, Marker};
 
     /// It has read the marker, the first record of an empty topic.
-    fn mailbox(life: u8) -> Mailbox {
+    fn mailbox(incarnation: u8) -> Mailbox {
         let rules = Rules {
-            life: [life; 16],
-            proposer: [life; 32],
+            incarnation: [incarnation; 16],
+            proposer: [incarnation; 32],
             limits: Limits::default(),
             topic: "orders".to_owned(),
             cut_ms: 30,

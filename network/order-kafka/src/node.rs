@@ -115,7 +115,7 @@ impl Node {
         let positions = Positions::open(&files)?;
         let millis = |duration: Duration| duration.as_millis() as u64;
         let rules = Rules {
-            life: config.life,
+            incarnation: config.incarnation,
             proposer: config.proposer,
             limits: config.limits,
             topic: config.topic.clone(),

@@ -3,17 +3,17 @@
 //! ```text
 //! marker  [ 0 | log: 16 | ledger_id: 16
 //!         | transactions_max, bytes_max, block_bytes_max, outcome_bytes_max: varint each ]
-//! bundle  [ 1 | log: 16 | life: 16 | number: varint | cut: varint | forced: 1 | carried: varint
-//!         | proposal ]
+//! bundle  [ 1 | log: 16 | incarnation: 16 | number: varint | cut: varint | forced: 1
+//!         | carried: varint | proposal ]
 //! ```
 //!
 //! The marker is the first record of a topic and says what the topic is of; `log` is drawn with it,
 //! so a topic that was deleted and made anew under the same name is another log. A bundle holds
 //! envelopes of one node, in a proposal that says its clock, its name and what it had released.
-//! `life` is drawn at each start of a node and `number` counts within it: a bundle that a retry put
-//! into the topic twice bears the same pair. `cut` is the number of the batch that ends behind this
-//! record, if that is the open one; 0: none. A bundle without envelopes is a time-to-cut message.
-//! A `forced` one cuts a batch even if nothing is in it.
+//! `incarnation` is drawn at each start of a node and `number` counts within it: a bundle that a
+//! retry put into the topic twice bears the same pair. `cut` is the number of the batch that ends
+//! behind this record, if that is the open one; 0: none. A bundle without envelopes is a
+//! time-to-cut message. A `forced` one cuts a batch even if nothing is in it.
 
 use bytes::{BufMut, Bytes};
 use order::{Limits, Proposal};
@@ -56,7 +56,7 @@ pub struct Cuts {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bundle {
     pub log: Drawn,
-    pub life: Drawn,
+    pub incarnation: Drawn,
     pub number: u64,
     pub cut: u64,
     pub forced: bool,
@@ -121,7 +121,7 @@ impl Bundle {
         let mut out = Vec::with_capacity(OVERHEAD_BYTES + proposal.len());
         out.put_u8(BUNDLE);
         out.put_slice(&self.log);
-        out.put_slice(&self.life);
+        out.put_slice(&self.incarnation);
         encode_u64(self.number, &mut out);
         encode_u64(self.cut, &mut out);
         out.put_u8(self.forced.into());
@@ -146,7 +146,7 @@ impl Record {
                 Ok(Record::Marker(Marker { log, ledger_id, cuts }))
             }
             BUNDLE => {
-                let (life, number) = (take(&mut rest)?, decode_u64(&mut rest)?);
+                let (incarnation, number) = (take(&mut rest)?, decode_u64(&mut rest)?);
                 let cut = decode_u64(&mut rest)?;
                 let forced = match take(&mut rest)? {
                     [0] => false,
@@ -155,7 +155,7 @@ impl Record {
                 };
                 let carried = decode_u64(&mut rest)?;
                 let proposal = Proposal::decode(&bytes.slice_ref(rest))?;
-                let bundle = Bundle { log, life, number, cut, forced, carried, proposal };
+                let bundle = Bundle { log, incarnation, number, cut, forced, carried, proposal };
                 Ok(Record::Bundle(bundle))
             }
             _ => Err(invalid("a record of an unknown kind")),
@@ -187,8 +187,8 @@ mod tests {
         assert_eq!(Record::decode(&marker.encode()).unwrap(), Record::Marker(marker));
         let envelopes = vec![Bytes::from_static(b"one"), Bytes::new()];
         let proposal = Proposal { time_us: -5, proposer: [3; 32], seen_height: 9, envelopes };
-        let (log, life, number, cut, carried) = ([1; 16], [4; 16], 300, 7, 2);
-        let bundle = Bundle { log, life, number, cut, forced: true, carried, proposal };
+        let (log, incarnation, number, cut, carried) = ([1; 16], [4; 16], 300, 7, 2);
+        let bundle = Bundle { log, incarnation, number, cut, forced: true, carried, proposal };
         let bytes = bundle.encode();
         assert_eq!(Record::decode(&bytes).unwrap(), Record::Bundle(bundle));
         for length in 0..bytes.len() {

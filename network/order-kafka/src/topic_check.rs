@@ -59,7 +59,7 @@ impl Node {
 
     /// Begins with the topic's first record.
     async fn begin(&self, first: u64, end: u64) -> Result<(), Trouble> {
-        let Config { ledger_id, limits, life, .. } = &self.config();
+        let Config { ledger_id, limits, incarnation, .. } = &self.config();
         let recorded = self.state().mailbox.recorded();
         if first > 0 {
             return Err(self.lost("its first records were deleted"));
@@ -69,7 +69,8 @@ impl Node {
                 let what = format!("it is empty, and this node's ledger has {recorded} blocks");
                 return Err(self.lost(&what));
             }
-            let marker = Marker { log: *life, ledger_id: *ledger_id, cuts: Cuts::of(limits) };
+            let marker =
+                Marker { log: *incarnation, ledger_id: *ledger_id, cuts: Cuts::of(limits) };
             self.log().append(marker.encode()).await?;
         }
         let bytes = self.one(0).await?;

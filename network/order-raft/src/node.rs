@@ -162,7 +162,9 @@ impl Node {
         let request = Request::decode(&request).map_err(io::Error::other)?;
         // Also of a node that has no Raft yet.
         let known = match &request {
-            Request::Recall(asking, life) => Some(json(&self.recalled_for(*asking, *life).await?)),
+            Request::Recall(asking, incarnation) => {
+                Some(json(&self.recalled_for(*asking, *incarnation).await?))
+            }
             Request::Clock => Some(json(&(self.0.config.clock)())),
             _ => None,
         };
@@ -175,9 +177,9 @@ impl Node {
             return Err(io::Error::other("this node takes no part any more"));
         }
         let answer = match request {
-            Request::Append(append, lives) => {
+            Request::Append(append, incarnations) => {
                 let _answering = self.0.answering.read().await;
-                if let Some(newer) = self.outdates(&lives)? {
+                if let Some(newer) = self.outdates(&incarnations)? {
                     return Ok(newer);
                 }
                 self.check(&append)?;
@@ -189,10 +191,10 @@ impl Node {
             Request::Vote(vote, _) if !self.0.store.may_vote_for(vote.last_log_id) => {
                 return Err(io::Error::other(LACKS_LEAST));
             }
-            Request::Vote(vote, lives) => {
+            Request::Vote(vote, incarnations) => {
                 let _answering = self.0.answering.read().await;
                 self.0.store.sync()?;
-                match self.outdates(&lives)? {
+                match self.outdates(&incarnations)? {
                     Some(newer) => return Ok(newer),
                     None => json(&Counted::Answer(raft.vote(vote).await)),
                 }

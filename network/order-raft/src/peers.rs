@@ -18,8 +18,8 @@ use tokio::time::{sleep, sleep_until, timeout};
 use types::{Error, Result};
 
 use crate::commits::{Asked, Known, LATER, Verdict};
+use crate::incarnations::{Incarnations, Lead};
 use crate::large::{Appended, LARGE_TIME, UnderWay, heartbeat_of, is_large};
-use crate::lives::{Lead, Lives};
 use crate::machine::no_snapshots;
 use crate::raft_types::Types;
 use crate::shared::LACKS_LEAST;
@@ -29,8 +29,8 @@ use crate::wire::{Counted, Request, of_json};
 /// Before the log is sent again to a member that could not be reached.
 const BACKOFF: Duration = Duration::from_millis(150);
 
-/// See [`crate::lives`].
-const OUTDATED: &str = "a member has begun another life than this lead counts for";
+/// See [`crate::incarnations`].
+const OUTDATED: &str = "a member has begun another incarnation than this lead counts for";
 
 type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftError<u64, E>>>;
 
@@ -81,20 +81,20 @@ impl Peer {
     async fn ask_for<T: DeserializeOwned, E: std::error::Error>(
         &self,
         lead: LeaderId<u64>,
-        request: impl FnOnce(Lives) -> Request,
+        request: impl FnOnce(Incarnations) -> Request,
         option: &RPCOption,
     ) -> std::result::Result<T, RPCError<u64, EmptyNode, E>> {
         let Peers { id, store, lead: counted, .. } = &self.peers;
         let unreachable = |error: &io::Error| RPCError::Unreachable(Unreachable::new(error));
-        let known = store.lives().with(*id, store.life());
-        let Some(lives) = counted.by(lead, &known) else {
+        let known = store.incarnations().with(*id, store.incarnation());
+        let Some(incarnations) = counted.by(lead, &known) else {
             return Err(unreachable(&io::Error::other("this lead is over")));
         };
-        match self.ask(request(lives), option).await? {
+        match self.ask(request(incarnations), option).await? {
             Counted::Answer(answer) => Ok(answer),
-            Counted::Outdated(mut lives) => {
-                lives.0.remove(id);
-                store.learn(&lives).map_err(|error| unreachable(&error))?;
+            Counted::Outdated(mut incarnations) => {
+                incarnations.0.remove(id);
+                store.learn(&incarnations).map_err(|error| unreachable(&error))?;
                 Err(unreachable(&io::Error::other(OUTDATED)))
             }
         }
@@ -104,7 +104,7 @@ impl Peer {
 impl Peer {
     async fn append(&self, rpc: AppendEntriesRequest<Types>, option: &RPCOption) -> Appended {
         let (lead, committed) = (rpc.vote, rpc.leader_commit);
-        let request = |lives| Request::Append(rpc, lives);
+        let request = |incarnations| Request::Append(rpc, incarnations);
         let answer = self.ask_for(lead.leader_id, request, option).await;
         self.known.answered(lead, committed, answer.is_ok());
         let answer: Result<_, RaftError<u64>> = answer?;
@@ -187,7 +187,7 @@ impl RaftNetwork<Types> for Peer {
         let synced = self.peers.store.sync();
         synced.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))?;
         let lead = rpc.vote.leader_id;
-        let request = |lives| Request::Vote(rpc, lives);
+        let request = |incarnations| Request::Vote(rpc, incarnations);
         let answer: Result<_, RaftError<u64>> = self.ask_for(lead, request, &option).await?;
         answer.map_err(|error| RPCError::Network(NetworkError::new(&error)))
     }

@@ -14,16 +14,17 @@
 //! voted in. So such a member stands aside: it has no Raft, so it neither votes, stands nor
 //! acknowledges, until a majority *without it* has let it.
 //!
-//! **Lives.** It begins [another life](crate::lives), and asks the voters what they have. One that
-//! is asked keeps the new life on its disk before it answers, and from then on answers no lead and
-//! no campaign that counts for an older one. Of n voters, of which m are a majority, n - m + 1
-//! *witnesses* are enough: others, which are not in doubt themselves and lack nothing that they
-//! may have helped to commit. Every majority with the member in doubt has one of them.
+//! **Incarnations.** It begins [another incarnation](crate::incarnations), and asks the voters what
+//! they have. One that is asked keeps the new incarnation on its disk before it answers, and from
+//! then on answers no lead and no campaign that counts for an older one. Of n voters, of which m
+//! are a majority, n - m + 1 *witnesses* are enough: others, which are not in doubt themselves and
+//! lack nothing that they may have helped to commit. Every majority with the member in doubt has
+//! one of them.
 //!
-//! **Invariants.** *V* is the member in doubt, *C* a majority that V's old life was counted in, *w*
-//! a witness in C. C is counted by one lead, for one life of V, the old one: all of its messages
-//! name the same lives. V keeps the highest vote of all that it hears, and the highest last entry:
-//! *the least* that a leader must have to get its vote.
+//! **Invariants.** *V* is the member in doubt, *C* a majority that V's old incarnation was counted
+//! in, *w* a witness in C. C is counted by one lead, for one incarnation of V, the old one: all of
+//! its messages name the same incarnations. V keeps the highest vote of all that it hears, and the
+//! highest last entry: *the least* that a leader must have to get its vote.
 //!
 //! 1. *What C has committed, or commits later, is in a log that ends with the least.* w has
 //!    acknowledged it before it was asked, since it refuses that lead afterwards; so it was in its
@@ -37,9 +38,9 @@
 //! 3. *V breaks no vote that C counts.* w has voted with C before it was asked, so that V adopts
 //!    that vote or a higher one; or it was asked before, and then it refuses that campaign. What V
 //!    adopts is not confirmed: so it never resumes a lead that it had.
-//! 4. *No two lives have one number.* Any two sets of n - m + 1 others share one, which has kept
-//!    the newest number that V has taken part with: V takes a higher one. What V knew of the
-//!    others' lives it learns again, by the same argument.
+//! 4. *No two incarnations have one number.* Any two sets of n - m + 1 others share one, which has
+//!    kept the newest number that V has taken part with: V takes a higher one. What V knew of the
+//!    others' incarnations it learns again, by the same argument.
 //! 5. *Who is asked* follows from the log with the highest last entry: its newest members. Each of
 //!    two sets of voters has its witnesses.
 //! 6. *Where witnesses are too few, all voters are heard*, and copies count for what they hold:
@@ -47,13 +48,13 @@
 //!    more are lost than that, nothing in the cluster knows what they had, and its owner decides.
 //!    One that goes on, and was not sent the least yet, remembers no more than before.
 //! 7. *A cluster begins when all its founders have met*, since one whose folder was emptied is as
-//!    good as new. Each draws a salt for its life in its folder, and keeps the others' when it
-//!    begins. A new one that is known so to all that have begun has had no life before that they
-//!    could have counted on: they counted on nothing before they began. A copy of one that was new
-//!    draws another salt, as the folder that it was copied from may have begun since.
+//!    good as new. Each draws a salt for its incarnation in its folder, and keeps the others' when
+//!    it begins. A new one that is known so to all that have begun has had no incarnation before
+//!    that they could have counted on: they counted on nothing before they began. A copy of one
+//!    that was new draws another salt, as the folder that it was copied from may have begun since.
 //!
-//! A leader that hears of a newer life than it counts for [gives its lead up](crate::lives), and
-//! stands again: a second without writes at most.
+//! A leader that hears of a newer incarnation than it counts for [gives its lead
+//! up](crate::incarnations), and stands again: a second without writes at most.
 //!
 //! A member that a leader, by the word of more than half, has as none of its voters has promised
 //! nothing that counts: it takes part at once, and is sent the log.
@@ -61,19 +62,20 @@
 //! **What is seen of a copy.** Each start writes a new file of votes, with the number and the time
 //! of birth that the file system gave it ([`ledger::files::Identity`]); another start that finds it
 //! in another file has a copy before it. A folder that was only moved to another disk is taken for
-//! one, too, which costs a question. A member whose newer life the others know is a copy in any
-//! case, and finds that out when it is sent the log. *Not seen*: a whole file system or machine
+//! one, too, which costs a question. A member whose newer incarnation the others know is a copy in
+//! any case, and finds that out when it is sent the log. *Not seen*: a whole file system or machine
 //! that was set back, which keeps such numbers, and older files that are written over those of the
-//! ledger in place, as long as no newer life has begun since.
+//! ledger in place, as long as no newer incarnation has begun since.
 //!
-//! **Cost.** Nothing where nothing is in doubt, but for the lives in the head of each message.
+//! **Cost.** Nothing where nothing is in doubt, but for the incarnations in the head of each
+//! message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use openraft::{LogId, Vote};
 use serde::{Deserialize, Serialize};
 
-use crate::lives::{Life, Lives};
+use crate::incarnations::{Incarnation, Incarnations};
 
 /// Why a member's own word does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -97,11 +99,13 @@ pub(crate) struct Recalled {
     pub doubt: Option<Doubt>,
     /// Its newest members: one set of voters, or two while they change.
     pub voters: Vec<BTreeSet<u64>>,
-    pub life: Life,
+    #[serde(rename = "life")]
+    pub incarnation: Incarnation,
     /// Of the others, the one that asks too, as far as it has heard.
-    pub lives: Lives,
-    /// Salt of the life in which this one met the member that asks, before either had promised
-    /// anything.
+    #[serde(rename = "lives")]
+    pub incarnations: Incarnations,
+    /// Salt of the incarnation in which this one met the member that asks, before either had
+    /// promised anything.
     pub met: Option<u64>,
     /// More than half follow this one, and the member that asks is no voter of theirs.
     pub is_stranger: bool,
@@ -112,9 +116,9 @@ pub(crate) struct Recalled {
 pub(crate) struct Settled {
     pub vote: Option<Vote<u64>>,
     pub least: Option<LogId<u64>>,
-    /// Salts of the others' lives.
+    /// Salts of the others' incarnations.
     pub met: BTreeMap<u64, u64>,
-    pub lives: Lives,
+    pub incarnations: Incarnations,
 }
 
 /// Why it cannot go on yet.
@@ -127,17 +131,23 @@ pub(crate) struct Lacking {
 }
 
 impl Recalled {
-    /// Whether it has kept the life that a member in doubt goes on with.
+    /// Whether it has kept the incarnation that a member in doubt goes on with.
     fn knows(&self, id: u64, own: &Recalled) -> bool {
-        self.lives.of(id) == Some(own.life)
+        self.incarnations.of(id) == Some(own.incarnation)
     }
 }
 
-/// A number for the life of a member in doubt, if one as high as its own is known of another.
-pub(crate) fn newer_life(id: u64, own: &Recalled, heard: &BTreeMap<u64, Recalled>) -> Option<u64> {
-    let known = heard.values().filter(|it| !it.knows(id, own)).filter_map(|it| it.lives.of(id));
-    let newest = known.map(|life| life.number).max()?;
-    (newest >= own.life.number).then_some(newest + 1)
+/// A number for the incarnation of a member in doubt, if one as high as its own is known of
+/// another.
+pub(crate) fn newer_incarnation(
+    id: u64,
+    own: &Recalled,
+    heard: &BTreeMap<u64, Recalled>,
+) -> Option<u64> {
+    let known =
+        heard.values().filter(|it| !it.knows(id, own)).filter_map(|it| it.incarnations.of(id));
+    let newest = known.map(|incarnation| incarnation.number).max()?;
+    (newest >= own.incarnation.number).then_some(newest + 1)
 }
 
 /// See the module. `named`: the members, where no log says.
@@ -156,7 +166,7 @@ pub(crate) fn judge(
     let unconfirmed = |vote: Vote<u64>| Vote { committed: false, ..vote };
     if heard.values().any(|it| it.is_stranger) {
         let vote = own.vote.map(unconfirmed);
-        return Ok(Settled { vote, lives: lives_of(&heard), ..Settled::default() });
+        return Ok(Settled { vote, incarnations: incarnations_of(&heard), ..Settled::default() });
     }
     let all = || heard.values().copied().chain([own]);
     let least = all().filter_map(|it| it.last.max(it.least)).max();
@@ -173,8 +183,8 @@ pub(crate) fn judge(
         }
         debug_assert!(least >= own.last, "it keeps to what it has itself");
         assert!(vote.is_none_or(|vote| !vote.committed), "none resumes a lead");
-        let met = heard.iter().map(|(member, it)| (*member, it.life.salt)).collect();
-        Ok(Settled { vote, least, met, lives: lives_of(&heard) })
+        let met = heard.iter().map(|(member, it)| (*member, it.incarnation.salt)).collect();
+        Ok(Settled { vote, least, met, incarnations: incarnations_of(&heard) })
     };
     let is_witness = |member: &u64| heard.get(member).is_some_and(|it| it.doubt.is_none());
     let witnesses =
@@ -195,7 +205,7 @@ pub(crate) fn judge(
     };
     let begun = || heard.values().filter(|it| it.doubt != Some(Doubt::New));
     let is_founder =
-        own.doubt == Some(Doubt::New) && begun().all(|it| it.met == Some(own.life.salt));
+        own.doubt == Some(Doubt::New) && begun().all(|it| it.met == Some(own.incarnation.salt));
     if forgets(own) && !is_founder {
         for set in voters {
             let (remember, lost): (BTreeSet<u64>, BTreeSet<u64>) =
@@ -216,12 +226,12 @@ fn witnesses_of(voters: usize) -> usize {
 }
 
 /// All that they know of, and their own.
-fn lives_of(heard: &BTreeMap<u64, &Recalled>) -> Lives {
-    let mut lives = Lives::default();
+fn incarnations_of(heard: &BTreeMap<u64, &Recalled>) -> Incarnations {
+    let mut incarnations = Incarnations::default();
     for (member, it) in heard {
-        lives.learn(&it.lives.with(*member, it.life));
+        incarnations.learn(&it.incarnations.with(*member, it.incarnation));
     }
-    lives
+    incarnations
 }
 
 #[cfg(test)]
@@ -246,9 +256,9 @@ mod tests {
         judge(2, own, &heard.iter().map(knows).collect(), &named)
     }
 
-    /// It has kept the life of the member that asks.
+    /// It has kept the incarnation of the member that asks.
     fn answer_to(id: u64, own: &Recalled, it: &Recalled) -> Recalled {
-        Recalled { lives: Lives::default().with(id, own.life), ..it.clone() }
+        Recalled { incarnations: Incarnations::default().with(id, own.incarnation), ..it.clone() }
     }
 
     #[test]
@@ -282,20 +292,20 @@ mod tests {
         }
     }
 
-    /// Only those count that have kept the life which it goes on with.
+    /// Only those count that have kept the incarnation which it goes on with.
     #[test]
-    fn another_life_of_its_own_is_passed_over() {
+    fn another_incarnation_of_its_own_is_passed_over() {
         let own = has(Some(Doubt::Lost), None);
-        let old = Lives::default().with(2, Life { number: 6, salt: 1 });
-        let knows_other = |lives| Recalled { lives, ..has(None, last(1, 9)) };
+        let old = Incarnations::default().with(2, Incarnation { number: 6, salt: 1 });
+        let knows_other = |incarnations| Recalled { incarnations, ..has(None, last(1, 9)) };
         let heard = BTreeMap::from([(1, knows_other(old)), (3, has(None, last(1, 9)))]);
         let named = BTreeSet::from([1, 2, 3]);
         let lacking = judge(2, &own, &heard, &named).unwrap_err();
         assert_eq!(lacking.unheard, BTreeSet::from([1, 3]));
-        assert_eq!(newer_life(2, &own, &heard), Some(7));
-        let life = Life { number: 7, salt: 3 };
-        let own = Recalled { life, ..own };
-        assert_eq!(newer_life(2, &own, &heard), None, "it only has to be told");
+        assert_eq!(newer_incarnation(2, &own, &heard), Some(7));
+        let incarnation = Incarnation { number: 7, salt: 3 };
+        let own = Recalled { incarnation, ..own };
+        assert_eq!(newer_incarnation(2, &own, &heard), None, "it only has to be told");
     }
 
     #[test]
@@ -321,12 +331,12 @@ mod tests {
         let settled = judged(&own, &[(1, new.clone()), (3, new.clone())]).unwrap();
         assert_eq!((settled.vote, settled.least), (None, None));
         // The others may have begun meanwhile, with this one as it is.
-        let own = Recalled { life: Life { number: 0, salt: 7 }, ..own };
+        let own = Recalled { incarnation: Incarnation { number: 0, salt: 7 }, ..own };
         let met = Recalled { met: Some(7), ..intact.clone() };
         assert!(judged(&own, &[(1, met.clone()), (3, new)]).is_ok());
         let before = Recalled { met: Some(6), ..intact };
         assert!(judged(&own, &[(1, met), (3, before.clone())]).is_ok(), "two remember");
-        let own = Recalled { life: Life { number: 0, salt: 8 }, ..own };
+        let own = Recalled { incarnation: Incarnation { number: 0, salt: 8 }, ..own };
         assert!(judged(&own, &[(1, before), (3, has(Some(Doubt::Lost), None))]).is_err());
     }
 

@@ -2,8 +2,8 @@
 //! copies, in every order and by chance: what was acknowledged is in the log of each later leader.
 //!
 //! The members are a Raft of a few lines, with messages that may be late; what they ask and are
-//! told, and which lead they answer, is decided by [`judge`] and [`Lives`]. Each rule that is left
-//! out must cost something ([`Without`]).
+//! told, and which lead they answer, is decided by [`judge`] and [`Incarnations`]. Each rule that
+//! is left out must cost something ([`Without`]).
 
 mod orders;
 
@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 use openraft::{CommittedLeaderId, LogId, Vote};
 
-use crate::lives::{Life, Lives};
-use crate::recall::{Doubt, Recalled, judge, newer_life};
+use crate::incarnations::{Incarnation, Incarnations};
+use crate::recall::{Doubt, Recalled, judge, newer_incarnation};
 
 /// Term and node.
 type Ballot = (u64, u64);
@@ -26,10 +26,10 @@ type Entry = (Ballot, u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Without {
     Nothing,
-    /// A member answers a lead that counts for a life which is over.
+    /// A member answers a lead that counts for an incarnation which is over.
     Refusals,
-    /// A campaign learns of newer lives, and goes on with what it has counted.
-    FixedLives,
+    /// A campaign learns of newer incarnations, and goes on with what it has counted.
+    FixedIncarnations,
     /// One witness fewer is enough.
     AWitness,
     /// A member in doubt is a witness.
@@ -48,8 +48,8 @@ enum Without {
 struct Kept {
     vote: Ballot,
     log: Vec<Entry>,
-    life: Life,
-    lives: Lives,
+    incarnation: Incarnation,
+    incarnations: Incarnations,
     least: Option<(Ballot, u64)>,
     doubt: Option<Loss>,
 }
@@ -74,7 +74,7 @@ struct Member {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Lead {
     ballot: Ballot,
-    counted: Lives,
+    counted: Incarnations,
     voters: BTreeSet<u64>,
     is_elected: bool,
     has: BTreeMap<u64, usize>,
@@ -83,8 +83,8 @@ struct Lead {
 /// On its way.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Message {
-    Vote { to: u64, ballot: Ballot, counted: Lives, last: Option<(Ballot, u64)> },
-    Append { to: u64, ballot: Ballot, counted: Lives, log: Vec<Entry> },
+    Vote { to: u64, ballot: Ballot, counted: Incarnations, last: Option<(Ballot, u64)> },
+    Append { to: u64, ballot: Ballot, counted: Incarnations, log: Vec<Entry> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -156,11 +156,12 @@ fn id_of((ballot, index): (Ballot, u64)) -> LogId<u64> {
 impl World {
     /// All have begun, and know of one another.
     fn new(size: u64, left: Left) -> World {
-        let life = |member| Life { number: 0, salt: member };
+        let incarnation = |member| Incarnation { number: 0, salt: member };
         let member = |id: u64| {
             let others = (1..=size).filter(|other| *other != id);
-            let lives = Lives(others.map(|other| (other, life(other))).collect());
-            let kept = Kept { life: life(id), lives, ..Kept::default() };
+            let incarnations =
+                Incarnations(others.map(|other| (other, incarnation(other))).collect());
+            let kept = Kept { incarnation: incarnation(id), incarnations, ..Kept::default() };
             (id, Rc::new(Member { kept, ..Member::default() }))
         };
         World {
@@ -257,7 +258,7 @@ impl World {
                 member.unsynced = 0;
                 let ballot = (member.kept.vote.0 + 1, id);
                 member.kept.vote = ballot;
-                let counted = member.kept.lives.with(id, member.kept.life);
+                let counted = member.kept.incarnations.with(id, member.kept.incarnation);
                 let voters = BTreeSet::from([id]);
                 let has = BTreeMap::new();
                 member.lead = Some(Lead { ballot, counted, voters, is_elected: false, has });
@@ -286,19 +287,20 @@ impl World {
                 member.copy = Some(Box::new(member.kept.clone()));
             }
             Act::PutBack(id) => {
-                let life = self.begins_life();
+                let incarnation = self.begins_incarnation();
                 let member = self.of(id);
                 let copy = (**member.copy.as_ref().unwrap()).clone();
-                let life = Life { number: copy.life.number + 1, ..life };
+                let incarnation =
+                    Incarnation { number: copy.incarnation.number + 1, ..incarnation };
                 let doubt = Some(Loss::Copied);
-                let kept = Kept { life, doubt, ..copy };
+                let kept = Kept { incarnation, doubt, ..copy };
                 *member = Member { kept, copy: member.copy.clone(), ..Member::default() };
             }
             Act::Lose(id, from) => {
                 let log = from.map(|from| self.members[&from].kept.log.clone());
-                let life = Life { number: 1, ..self.begins_life() };
+                let incarnation = Incarnation { number: 1, ..self.begins_incarnation() };
                 let (log, doubt) = (log.unwrap_or_default(), Some(Loss::Lost));
-                let kept = Kept { log, life, doubt, ..Kept::default() };
+                let kept = Kept { log, incarnation, doubt, ..Kept::default() };
                 let copy = self.of(id).copy.clone();
                 *self.of(id) = Member { kept, copy, ..Member::default() };
             }
@@ -340,7 +342,7 @@ impl World {
         let mut lead = member.lead.take().filter(|lead| lead.is_elected);
         if let Some(lead) = &mut lead {
             lead.has = BTreeMap::from([(id, left)]);
-            lead.counted = member.kept.lives.with(id, member.kept.life);
+            lead.counted = member.kept.incarnations.with(id, member.kept.incarnation);
         }
         let goes_on = without == Without::AnotherTerm;
         member.lead = lead.filter(|lead| goes_on && lead.ballot == member.kept.vote);
@@ -350,10 +352,10 @@ impl World {
         if self.left.under_way == 0 { self.deliver(0, without) } else { Ok(()) }
     }
 
-    fn begins_life(&mut self) -> Life {
+    fn begins_incarnation(&mut self) -> Incarnation {
         self.left.losses -= 1;
         self.salts += 1;
-        Life { number: 0, salt: self.salts }
+        Incarnation { number: 0, salt: self.salts }
     }
 
     fn deliver(&mut self, place: usize, without: Without) -> Result<(), String> {
@@ -365,16 +367,16 @@ impl World {
         if member.kept.doubt.is_some() {
             return Ok(());
         }
-        let known = member.kept.lives.with(to, member.kept.life);
-        let is_allowed =
-            counted.of(to) == Some(member.kept.life) && member.kept.lives.allow(counted);
+        let known = member.kept.incarnations.with(to, member.kept.incarnation);
+        let is_allowed = counted.of(to) == Some(member.kept.incarnation)
+            && member.kept.incarnations.allow(counted);
         if !is_allowed && without != Without::Refusals {
             let sender = self.of(ballot.1);
             if sender.kept.doubt.is_none() {
                 let mut known = known;
                 known.0.remove(&ballot.1);
-                sender.kept.lives.learn(&known);
-                if without == Without::FixedLives
+                sender.kept.incarnations.learn(&known);
+                if without == Without::FixedIncarnations
                     && let Some(lead) = &mut sender.lead
                 {
                     lead.counted.learn(&known);
@@ -384,7 +386,7 @@ impl World {
         }
         let mut others = counted.clone();
         others.0.remove(&to);
-        member.kept.lives.learn(&others);
+        member.kept.incarnations.learn(&others);
         let kept = &mut member.kept;
         match message {
             Message::Vote { last, .. } => {
@@ -475,16 +477,16 @@ impl World {
     }
 
     fn ask(&mut self, id: u64, other: u64) {
-        let (life, size) = (self.members[&id].kept.life, self.members.len() as u64);
+        let (incarnation, size) = (self.members[&id].kept.incarnation, self.members.len() as u64);
         let asked = self.of(other);
         asked.unsynced = 0;
-        asked.kept.lives.learn(&Lives::default().with(id, life));
+        asked.kept.incarnations.learn(&Incarnations::default().with(id, incarnation));
         let answer = asked.kept.clone();
         let member = self.of(id);
         member.heard.insert(other, answer);
         let heard = recalled_of(&member.heard, size);
-        if let Some(number) = newer_life(id, &recalled(&member.kept, size), &heard) {
-            member.kept.life.number = number;
+        if let Some(number) = newer_incarnation(id, &recalled(&member.kept, size), &heard) {
+            member.kept.incarnation.number = number;
             member.heard.clear();
         }
     }
@@ -501,10 +503,11 @@ impl World {
         if without == Without::AWitness {
             // One that has nothing joins in.
             let made_up = all.iter().find(|it| **it != id && !heard.contains_key(it)).copied();
-            let lives = Lives::default().with(id, own.life);
+            let incarnations = Incarnations::default().with(id, own.incarnation);
             let voters = own.voters.clone();
-            let life = made_up.map_or(own.life, |it| self.members[&it].kept.life);
-            let empty = Recalled { lives, voters, life, ..Recalled::default() };
+            let incarnation =
+                made_up.map_or(own.incarnation, |it| self.members[&it].kept.incarnation);
+            let empty = Recalled { incarnations, voters, incarnation, ..Recalled::default() };
             heard.extend(made_up.map(|made_up| (made_up, empty)));
         }
         let Ok(settled) = judge(id, &own, &heard, &all) else { return };
@@ -514,8 +517,8 @@ impl World {
         let vote = settled.vote.filter(|_| without != Without::Votes);
         member.kept.vote = vote.map_or(member.kept.vote, ballot);
         member.kept.least = settled.least.map(place).max(member.kept.least);
-        member.kept.lives.learn(&settled.lives);
-        member.kept.lives.0.remove(&id);
+        member.kept.incarnations.learn(&settled.incarnations);
+        member.kept.incarnations.0.remove(&id);
         member.kept.doubt = None;
         member.heard.clear();
     }
@@ -533,8 +536,8 @@ fn recalled(kept: &Kept, size: u64) -> Recalled {
         least: kept.least.map(id_of),
         doubt: if lacks { Some(Doubt::Lost) } else { doubt },
         voters: vec![(1..=size).collect()],
-        life: kept.life,
-        lives: kept.lives.clone(),
+        incarnation: kept.incarnation,
+        incarnations: kept.incarnations.clone(),
         ..Recalled::default()
     }
 }

@@ -10,10 +10,10 @@ use openraft::raft::VoteRequest;
 use openraft::{Raft, Vote};
 use tokio::time::{Duration, sleep, timeout};
 
+use crate::incarnations::{Incarnation, Incarnations};
 use crate::liveness::MEND_EVERY;
-use crate::lives::{Life, Lives};
 use crate::raft_types::Types;
-use crate::recall::{Doubt, Lacking, Recalled, Settled, judge, newer_life};
+use crate::recall::{Doubt, Lacking, Recalled, Settled, judge, newer_incarnation};
 use crate::shared::{LOOK_AGAIN, Node, Shared, lock};
 use crate::wire::{Counted, Request, json, of_json};
 
@@ -22,12 +22,16 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 
 impl Node {
     /// What this node answers to a member in doubt. From then on it answers none that counts for
-    /// an older life of that member, and the answer holds all that it did before.
-    pub(crate) async fn recalled_for(&self, asking: u64, life: Life) -> io::Result<Recalled> {
+    /// an older incarnation of that member, and the answer holds all that it did before.
+    pub(crate) async fn recalled_for(
+        &self,
+        asking: u64,
+        incarnation: Incarnation,
+    ) -> io::Result<Recalled> {
         let is_stranger = self.is_stranger(asking).await;
         let recalled = {
             let _none_is_answered = self.0.answering.write().await;
-            self.0.store.learn(&Lives::default().with(asking, life))?;
+            self.0.store.learn(&Incarnations::default().with(asking, incarnation))?;
             self.0.store.sync()?;
             self.0.store.recalled()
         };
@@ -80,9 +84,9 @@ impl Node {
                     heard.insert(member, answer);
                 }
             }
-            if let Some(number) = newer_life(self.0.config.id, &own, &heard) {
+            if let Some(number) = newer_incarnation(self.0.config.id, &own, &heard) {
                 // On a full disk it is tried again.
-                let _ = self.0.store.begin_life(number);
+                let _ = self.0.store.begin_incarnation(number);
             }
             if judge(self.0.config.id, &own, &heard, &named).is_err() {
                 sleep(ASK_EVERY).await;
@@ -92,8 +96,8 @@ impl Node {
 
     async fn ask_of(&self, member: u64) -> (u64, Option<Recalled>) {
         let answer = async {
-            let (id, life) = (self.0.config.id, self.0.store.life());
-            let request = Request::Recall(id, life).encode().map_err(io::Error::other)?;
+            let (id, incarnation) = (self.0.config.id, self.0.store.incarnation());
+            let request = Request::Recall(id, incarnation).encode().map_err(io::Error::other)?;
             let answer = self.0.network.call(member, request).await?;
             of_json(&answer).map_err(io::Error::other)
         };
@@ -111,14 +115,15 @@ impl Node {
 }
 
 impl Node {
-    /// The answer to a lead that counts for a life which is over. What is new to this node is kept.
-    pub(crate) fn outdates(&self, counted: &Lives) -> io::Result<Option<Bytes>> {
+    /// The answer to a lead that counts for an incarnation which is over. What is new to this node
+    /// is kept.
+    pub(crate) fn outdates(&self, counted: &Incarnations) -> io::Result<Option<Bytes>> {
         let (id, store) = (self.0.config.id, &self.0.store);
-        let (known, own) = (store.lives(), store.life());
+        let (known, own) = (store.incarnations(), store.incarnation());
         if let Some(newer) = counted.of(id).filter(|newer| newer.number > own.number) {
             store.doubt(newer.number + 1)?;
             tokio::spawn(self.clone().asks_again());
-            return Err(io::Error::other("this node is an old copy, as its life is over"));
+            return Err(io::Error::other("this node is an old copy, as its incarnation is over"));
         }
         if counted.of(id) != Some(own) || !known.allow(counted) {
             let newer: Counted<()> = Counted::Outdated(known.with(id, own));
@@ -139,8 +144,8 @@ impl Node {
         }
     }
 
-    /// A leader that has heard of a newer life than its lead counts for gives it up, and stands
-    /// again: of a life that is over it may have counted what is forgotten.
+    /// A leader that has heard of a newer incarnation than its lead counts for gives it up, and
+    /// stands again: of an incarnation that is over it may have counted what is forgotten.
     pub(crate) async fn gives_up_lead(&self, raft: &Raft<Types>) -> io::Result<bool> {
         let Shared { config, store, lead, .. } = &*self.0;
         let (vote, other) = {
@@ -149,7 +154,8 @@ impl Node {
             let mut voters = metrics.membership_config.membership().voter_ids();
             (metrics.vote, voters.find(|voter| *voter != config.id))
         };
-        let Some(other) = other.filter(|_| lead.is_outdated(vote.leader_id, &store.lives())) else {
+        let Some(other) = other.filter(|_| lead.is_outdated(vote.leader_id, &store.incarnations()))
+        else {
             return Ok(false);
         };
         // It grants a term that is above its own, to itself in the end: openraft lets no leader

@@ -16,7 +16,7 @@ use crate::asking::Asking;
 use crate::clocks::Clocks;
 use crate::commits::Asked;
 use crate::config::Config;
-use crate::lives::Lead;
+use crate::incarnations::Lead;
 use crate::mailbox::Mailbox;
 use crate::raft_types::Types;
 use crate::store::Store;
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     pub too_far: AtomicBool,
     /// Why it takes no part yet.
     pub waits: Mutex<Option<String>>,
-    /// The lives that this node's lead counts for.
+    /// The incarnations that this node's lead counts for.
     pub lead: Arc<Lead>,
     /// By another member, of this one as its leader.
     pub asked: Arc<Asked>,

@@ -26,7 +26,7 @@ use openraft::{CommittedLeaderId, EmptyNode, LogId, Membership, Vote};
 use serde::{Deserialize, Serialize};
 use types::Height;
 
-use crate::lives::{Life, Lives};
+use crate::incarnations::{Incarnation, Incarnations};
 use crate::recall::{Doubt, Settled};
 
 /// The folder of votes and Raft's own entries, in the ledger's.
@@ -62,11 +62,13 @@ pub(crate) struct State {
     /// See [`crate::recall`].
     pub doubt: Option<Doubt>,
     /// This member's.
-    pub life: Life,
-    /// Salts of the others' lives, as they were when this node began, all of them new.
+    #[serde(rename = "life")]
+    pub incarnation: Incarnation,
+    /// Salts of the others' incarnations, as they were when this node began, all of them new.
     pub met: BTreeMap<u64, u64>,
-    /// Of the others, the newest that this member has heard of. See [`crate::lives`].
-    pub lives: Lives,
+    /// Of the others, the newest that this member has heard of. See [`crate::incarnations`].
+    #[serde(rename = "lives")]
+    pub incarnations: Incarnations,
     /// No candidate gets this node's vote that has less.
     pub least: Option<LogId<u64>>,
     /// Of the file that this stands in.
@@ -78,7 +80,8 @@ enum Event {
     All(State),
     Vote(Vote<u64>),
     Own(Own),
-    Lives(Lives),
+    #[serde(rename = "Lives")]
+    Incarnations(Incarnations),
     /// Entries from this index on, which are the records from this block on and own entries.
     Cut {
         index: u64,
@@ -93,7 +96,7 @@ impl State {
             Event::All(state) => *self = state,
             Event::Vote(vote) => self.vote = Some(vote),
             Event::Own(own) => self.own.push(own),
-            Event::Lives(lives) => self.lives = lives,
+            Event::Incarnations(incarnations) => self.incarnations = incarnations,
             Event::Cut { index, height } => {
                 self.own.retain(|own| own.id.index < index);
                 self.cutting = Some(height);
@@ -106,16 +109,24 @@ impl State {
 /// What the folder held is gone, or will be: what it gave its word for is forgotten.
 pub fn forget(files: &Arc<dyn Files>) -> io::Result<()> {
     let mut side = Side::open(files)?;
-    let State { vote, least, life, place, lives, .. } = side.state.clone();
-    let (doubt, life) = (Some(Doubt::Lost), life.next(files.salt()));
-    side.put(Event::All(State { vote, doubt, least, life, place, lives, ..State::default() }))
+    let State { vote, least, incarnation, place, incarnations, .. } = side.state.clone();
+    let (doubt, incarnation) = (Some(Doubt::Lost), incarnation.next(files.salt()));
+    side.put(Event::All(State {
+        vote,
+        doubt,
+        least,
+        incarnation,
+        place,
+        incarnations,
+        ..State::default()
+    }))
 }
 
 /// Has this member go on alone, by its owner's word, behind `last`, the last block in this folder:
 /// it is the only voter, whatever others may have. A folder without votes begins a log of terms.
 pub fn go_on_alone(files: &Arc<dyn Files>, member: u64, last: Height) -> io::Result<()> {
     let mut side = Side::open(files)?;
-    let State { vote, mut own, life, place, cutting, .. } = side.state.clone();
+    let State { vote, mut own, incarnation, place, cutting, .. } = side.state.clone();
     // What was being taken back is none of it: the next start takes it back.
     let last = cutting.map_or(last, |cut| last.min(cut - 1));
     let voted = vote.map_or(0, |vote| vote.leader_id().get_term());
@@ -127,7 +138,7 @@ pub fn go_on_alone(files: &Arc<dyn Files>, member: u64, last: Height) -> io::Res
     let id = LogId::new(CommittedLeaderId::new(term, member), index);
     own.push(Own { id, what: What::Members(members) });
     let vote = Some(Vote::new(term, member));
-    side.put(Event::All(State { vote, own, life, place, cutting, ..State::default() }))
+    side.put(Event::All(State { vote, own, incarnation, place, cutting, ..State::default() }))
 }
 
 /// Makes the entries of Raft's own those that another node has up to the last order in this folder.
@@ -152,16 +163,16 @@ impl Side {
         files.sync_folder("")?;
         let numbers = numbers(&**files)?;
         let (doubt, salt) = (Some(Doubt::New), files.salt());
-        let life = Life { number: 0, salt };
-        let mut state = State { doubt, life, ..State::default() };
+        let incarnation = Incarnation { number: 0, salt };
+        let mut state = State { doubt, incarnation, ..State::default() };
         for number in numbers.iter().rev() {
             let file = files.open(&path(*number))?;
             if let Some(read) = read(&read_all(&*file)?, *number)? {
                 state = read;
                 if state.place != file.identity()? {
-                    state.life = match state.doubt {
-                        Some(Doubt::New) => life,
-                        _ => state.life.next(salt),
+                    state.incarnation = match state.doubt {
+                        Some(Doubt::New) => incarnation,
+                        _ => state.incarnation.next(salt),
                     };
                     state.doubt.get_or_insert(Doubt::Copied);
                 }
@@ -193,32 +204,32 @@ impl Side {
         self.put(Event::Cut { index, height })
     }
 
-    /// What others have told of lives; what is new of it is kept.
-    pub fn put_lives(&mut self, heard: &Lives) -> io::Result<()> {
-        let mut lives = self.state.lives.clone();
-        if lives.learn(heard) { self.put(Event::Lives(lives)) } else { Ok(()) }
+    /// What others have told of incarnations; what is new of it is kept.
+    pub fn put_incarnations(&mut self, heard: &Incarnations) -> io::Result<()> {
+        let mut incarnations = self.state.incarnations.clone();
+        if incarnations.learn(heard) { self.put(Event::Incarnations(incarnations)) } else { Ok(()) }
     }
 
-    /// Another life begins, as this one's number was in use.
-    pub fn put_life(&mut self, life: Life) -> io::Result<()> {
-        self.put(Event::All(State { life, ..self.state.clone() }))
+    /// Another incarnation begins, as this one's number was in use.
+    pub fn put_incarnation(&mut self, incarnation: Incarnation) -> io::Result<()> {
+        self.put(Event::All(State { incarnation, ..self.state.clone() }))
     }
 
-    pub fn put_doubt(&mut self, life: Life) -> io::Result<()> {
+    pub fn put_doubt(&mut self, incarnation: Incarnation) -> io::Result<()> {
         let doubt = Some(Doubt::Copied);
-        self.put(Event::All(State { life, doubt, ..self.state.clone() }))
+        self.put(Event::All(State { incarnation, doubt, ..self.state.clone() }))
     }
 
     pub fn put_settled(&mut self, settled: Settled) -> io::Result<()> {
-        let Settled { vote, least, met, lives } = settled;
+        let Settled { vote, least, met, incarnations } = settled;
         let met = match self.state.doubt {
             Some(Doubt::New) => met,
             _ => self.state.met.clone(),
         };
-        let mut known = self.state.lives.clone();
-        known.learn(&lives);
-        let (least, lives) = (least.max(self.state.least), known);
-        let state = State { vote, least, doubt: None, met, lives, ..self.state.clone() };
+        let mut known = self.state.incarnations.clone();
+        known.learn(&incarnations);
+        let (least, incarnations) = (least.max(self.state.least), known);
+        let state = State { vote, least, doubt: None, met, incarnations, ..self.state.clone() };
         self.put(Event::All(state))
     }
 
@@ -367,31 +378,31 @@ mod tests {
     fn a_copy_of_one_that_was_new_is_not_that_one() {
         let files = MemoryFiles::new();
         let shared: Arc<dyn Files> = Arc::new(files.clone());
-        let life = Side::open(&shared).unwrap().state.life;
-        assert_eq!(Side::open(&shared).unwrap().state.life, life);
+        let incarnation = Side::open(&shared).unwrap().state.incarnation;
+        assert_eq!(Side::open(&shared).unwrap().state.incarnation, incarnation);
         let copy: Arc<dyn Files> = Arc::new(files.copy());
         let copied = Side::open(&copy).unwrap().state;
         assert_eq!(copied.doubt, Some(Doubt::New));
-        assert_ne!(copied.life.salt, life.salt);
+        assert_ne!(copied.incarnation.salt, incarnation.salt);
     }
 
     /// Nothing that it said before counts for the next one.
     #[test]
-    fn a_member_that_may_have_forgotten_begins_another_life() {
+    fn a_member_that_may_have_forgotten_begins_another_incarnation() {
         let files = MemoryFiles::new();
         let shared: Arc<dyn Files> = Arc::new(files.clone());
         let mut side = Side::open(&shared).unwrap();
         side.put_settled(Settled::default()).unwrap();
-        let number = |files: &Arc<dyn Files>| Side::open(files).unwrap().state.life.number;
+        let number = |files: &Arc<dyn Files>| Side::open(files).unwrap().state.incarnation.number;
         assert_eq!((number(&shared), number(&shared)), (0, 0));
         let copy: Arc<dyn Files> = Arc::new(files.copy());
-        assert_eq!((number(&copy), number(&copy)), (1, 1), "one doubt, one life");
+        assert_eq!((number(&copy), number(&copy)), (1, 1), "one doubt, one incarnation");
         forget(&copy).unwrap();
         assert_eq!((number(&copy), number(&shared)), (2, 0));
-        let heard = Lives::default().with(5, Life { number: 4, salt: 1 });
+        let heard = Incarnations::default().with(5, Incarnation { number: 4, salt: 1 });
         for _ in 0..2 {
-            Side::open(&shared).unwrap().put_lives(&heard).unwrap();
-            assert_eq!(Side::open(&shared).unwrap().state.lives, heard);
+            Side::open(&shared).unwrap().put_incarnations(&heard).unwrap();
+            assert_eq!(Side::open(&shared).unwrap().state.incarnations, heard);
         }
     }
 

@@ -47,7 +47,7 @@ use tokio::sync::Notify;
 use types::Height;
 
 use crate::draft::Draft;
-use crate::lives::{Life, Lives};
+use crate::incarnations::{Incarnation, Incarnations};
 use crate::raft_types::Types;
 use crate::recall::{Doubt, Recalled, Settled};
 use crate::side::{Own, Side, State, What};
@@ -77,9 +77,9 @@ pub struct Store {
     kept: Arc<Mutex<Kept>>,
     /// Why the disk is full, since a write failed for it.
     full: Arc<Mutex<Option<String>>>,
-    /// The own life and those of the others, as they are on the disk: asked for with each message,
-    /// also while that writes.
-    lives: Arc<Mutex<(Life, Arc<Lives>)>>,
+    /// The own incarnation and those of the others, as they are on the disk: asked for with each
+    /// message, also while that writes.
+    incarnations: Arc<Mutex<(Incarnation, Arc<Incarnations>)>>,
     /// Something was written that is to be synced.
     written: Arc<Notify>,
     /// This member's number, once its Raft has begun.
@@ -114,54 +114,54 @@ impl Store {
     /// Also where the two places do not fit each other.
     pub fn open(files: Arc<dyn Files>, orders: LogWriter) -> io::Result<Store> {
         let kept = Arc::new(Mutex::new(Kept::open(files, orders)?));
-        let (full, lives, written, id) = Default::default();
-        let store = Store { kept, full, lives, written, id };
-        store.show_lives(&store.kept());
+        let (full, incarnations, written, id) = Default::default();
+        let store = Store { kept, full, incarnations, written, id };
+        store.show_incarnations(&store.kept());
         Ok(store)
     }
 
-    fn show_lives(&self, kept: &Kept) {
-        let State { life, lives, .. } = &kept.side.state;
-        *lock(&self.lives) = (*life, Arc::new(lives.clone()));
+    fn show_incarnations(&self, kept: &Kept) {
+        let State { incarnation, incarnations, .. } = &kept.side.state;
+        *lock(&self.incarnations) = (*incarnation, Arc::new(incarnations.clone()));
     }
 
-    /// This member's life.
-    pub(crate) fn life(&self) -> Life {
-        lock(&self.lives).0
+    /// This member's incarnation.
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        lock(&self.incarnations).0
     }
 
     /// Those of the others that this member has heard of.
-    pub(crate) fn lives(&self) -> Arc<Lives> {
-        Arc::clone(&lock(&self.lives).1)
+    pub(crate) fn incarnations(&self) -> Arc<Incarnations> {
+        Arc::clone(&lock(&self.incarnations).1)
     }
 
     /// Durable when this returns.
-    pub(crate) fn learn(&self, heard: &Lives) -> io::Result<()> {
-        let mut known = (*self.lives()).clone();
+    pub(crate) fn learn(&self, heard: &Incarnations) -> io::Result<()> {
+        let mut known = (*self.incarnations()).clone();
         if !known.learn(heard) {
             return Ok(());
         }
         let mut kept = self.kept();
-        let put = kept.side.put_lives(heard);
-        self.show_lives(&kept);
+        let put = kept.side.put_incarnations(heard);
+        self.show_incarnations(&kept);
         self.noted(put)
     }
 
-    /// What is here is a copy of this member's, and another life begins.
+    /// What is here is a copy of this member's, and another incarnation begins.
     pub(crate) fn doubt(&self, number: u64) -> io::Result<()> {
         let mut kept = self.kept();
-        let life = Life { number, salt: kept.files.salt() };
-        let put = kept.side.put_doubt(life);
-        self.show_lives(&kept);
+        let incarnation = Incarnation { number, salt: kept.files.salt() };
+        let put = kept.side.put_doubt(incarnation);
+        self.show_incarnations(&kept);
         self.noted(put)
     }
 
-    /// A number of lives that no other life of this member has, as the others know.
-    pub(crate) fn begin_life(&self, number: u64) -> io::Result<()> {
+    /// A number of incarnations that no other incarnation of this member has, as the others know.
+    pub(crate) fn begin_incarnation(&self, number: u64) -> io::Result<()> {
         let mut kept = self.kept();
-        let life = Life { number, salt: kept.files.salt() };
-        let put = kept.side.put_life(life);
-        self.show_lives(&kept);
+        let incarnation = Incarnation { number, salt: kept.files.salt() };
+        let put = kept.side.put_incarnation(incarnation);
+        self.show_incarnations(&kept);
         self.noted(put)
     }
 
@@ -170,7 +170,7 @@ impl Store {
     pub(crate) fn reopen(&self) -> io::Result<()> {
         let mut kept = self.kept();
         let opened = kept.again();
-        self.show_lives(&kept);
+        self.show_incarnations(&kept);
         *lock(&self.full) = opened.as_ref().err().map(ToString::to_string);
         opened
     }
@@ -215,18 +215,27 @@ impl Store {
     /// What is on the disk once all is [synced](Store::sync), for members in doubt.
     pub(crate) fn recalled(&self) -> Recalled {
         let kept = self.kept();
-        let State { vote, doubt, own, life, least, lives, .. } = &kept.side.state;
+        let State { vote, doubt, own, incarnation, least, incarnations, .. } = &kept.side.state;
         let voters = own.iter().rev().find_map(|own| match &own.what {
             What::Members(members) => Some(members.get_joint_config().clone()),
             _ => None,
         });
         let (last, least, voters) = (kept.last, *least, voters.unwrap_or_default());
         let doubt = if last < least { Some(Doubt::Lost) } else { *doubt };
-        let (vote, life, lives) = (*vote, *life, lives.clone());
-        Recalled { vote, last, least, doubt, voters, life, lives, ..Recalled::default() }
+        let (vote, incarnation, incarnations) = (*vote, *incarnation, incarnations.clone());
+        Recalled {
+            vote,
+            last,
+            least,
+            doubt,
+            voters,
+            incarnation,
+            incarnations,
+            ..Recalled::default()
+        }
     }
 
-    /// The salt of the life of another member that was new when this one began.
+    /// The salt of the incarnation of another member that was new when this one began.
     pub(crate) fn met(&self, member: u64) -> Option<u64> {
         self.kept().side.state.met.get(&member).copied()
     }
@@ -239,7 +248,7 @@ impl Store {
     pub(crate) fn settle(&self, settled: Settled) -> io::Result<()> {
         let mut kept = self.kept();
         let put = kept.side.put_settled(settled);
-        self.show_lives(&kept);
+        self.show_incarnations(&kept);
         self.noted(put)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! request  append   0 | vote: lead, 1 if it is committed | previous | committed
-//!                     | lives: count: u32, of each its member, number, salt: u64
+//!                     | incarnations: count: u32, of each its member, number, salt: u64
 //!                     | entries: count: u32, each: its place | kind: 1 | length: u32 | content
 //!          vote     1 | JSON
 //!          forward  2 | envelopes: a proposal without more
@@ -13,7 +13,7 @@
 //!          lead     7          stand for election: the leader stops
 //!          recall   8 | JSON   what do you have? the sender, of this number, may have forgotten
 //! answer   JSON; of forward: how many were taken; of confirm: a height; of clock: its time; of
-//!          append and vote: Raft's, or newer lives than the lead counts for
+//!          append and vote: Raft's, or newer incarnations than the lead counts for
 //! lead     term, member: u64                     place   lead, index: u64
 //! content  kind 0: none, 1: members, JSON, 2: a draft; previous, committed: 1, a place, or 0
 //! ```
@@ -28,13 +28,13 @@ use serde::{Deserialize, Serialize};
 use types::{Error, Result, SqlState};
 
 use crate::draft::Draft;
-use crate::lives::{Life, Lives};
+use crate::incarnations::{Incarnation, Incarnations};
 use crate::raft_types::Types;
 
 pub(crate) enum Request {
-    /// With the lives that the lead counts for.
-    Append(AppendEntriesRequest<Types>, Lives),
-    Vote(openraft::raft::VoteRequest<u64>, Lives),
+    /// With the incarnations that the lead counts for.
+    Append(AppendEntriesRequest<Types>, Incarnations),
+    Vote(openraft::raft::VoteRequest<u64>, Incarnations),
     Forward(Vec<Bytes>),
     Nudge,
     Confirm,
@@ -42,16 +42,16 @@ pub(crate) enum Request {
     Lead,
     /// The last entry of those that the sender has not any more.
     Pruned(LogId<u64>),
-    /// The sender's number, and the life that it begins.
-    Recall(u64, Life),
+    /// The sender's number, and the incarnation that it begins.
+    Recall(u64, Incarnation),
 }
 
 /// The answer to what a lead, or a campaign for one, asks.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Counted<T> {
     Answer(T),
-    /// It counts for a life that is over, as these say.
-    Outdated(Lives),
+    /// It counts for an incarnation that is over, as these say.
+    Outdated(Incarnations),
 }
 
 const BLANK: u8 = 0;
@@ -62,13 +62,13 @@ impl Request {
     pub fn encode(&self) -> Result<Bytes> {
         let mut out = Vec::new();
         match self {
-            Request::Append(append, lives) => {
+            Request::Append(append, incarnations) => {
                 out.push(0);
-                put_append(append, lives, &mut out)?;
+                put_append(append, incarnations, &mut out)?;
             }
-            Request::Vote(vote, lives) => {
+            Request::Vote(vote, incarnations) => {
                 out.push(1);
-                out.extend_from_slice(&json(&(vote, lives))?);
+                out.extend_from_slice(&json(&(vote, incarnations))?);
             }
             Request::Forward(envelopes) => {
                 let envelopes = envelopes.clone();
@@ -85,9 +85,9 @@ impl Request {
                 out.push(5);
                 out.extend_from_slice(&json(last)?);
             }
-            Request::Recall(id, life) => {
+            Request::Recall(id, incarnation) => {
                 out.push(8);
-                out.extend_from_slice(&json(&(id, life))?);
+                out.extend_from_slice(&json(&(id, incarnation))?);
             }
         }
         Ok(out.into())
@@ -99,15 +99,15 @@ impl Request {
             return Err(invalid("an empty message"));
         }
         match rest.get_u8() {
-            0 => append(rest).map(|(append, lives)| Request::Append(append, lives)),
-            1 => of_json(&rest).map(|(vote, lives)| Request::Vote(vote, lives)),
+            0 => append(rest).map(|(append, incarnations)| Request::Append(append, incarnations)),
+            1 => of_json(&rest).map(|(vote, incarnations)| Request::Vote(vote, incarnations)),
             2 => Ok(Request::Forward(Proposal::decode(&rest)?.envelopes)),
             3 if rest.is_empty() => Ok(Request::Nudge),
             4 if rest.is_empty() => Ok(Request::Confirm),
             6 if rest.is_empty() => Ok(Request::Clock),
             7 if rest.is_empty() => Ok(Request::Lead),
             5 => of_json(&rest).map(Request::Pruned),
-            8 => of_json(&rest).map(|(id, life)| Request::Recall(id, life)),
+            8 => of_json(&rest).map(|(id, incarnation)| Request::Recall(id, incarnation)),
             _ => Err(invalid("a message of an unknown kind")),
         }
     }
@@ -115,7 +115,7 @@ impl Request {
 
 fn put_append(
     append: &AppendEntriesRequest<Types>,
-    lives: &Lives,
+    incarnations: &Incarnations,
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let AppendEntriesRequest { vote, prev_log_id, leader_commit, entries } = append;
@@ -125,8 +125,8 @@ fn put_append(
         out.put_u8(u8::from(place.is_some()));
         place.iter().for_each(|place| put_place(place, out));
     }
-    out.put_u32(lives.0.len() as u32);
-    for (member, Life { number, salt }) in &lives.0 {
+    out.put_u32(incarnations.0.len() as u32);
+    for (member, Incarnation { number, salt }) in &incarnations.0 {
         [member, number, salt].iter().for_each(|it| out.put_u64(**it));
     }
     out.put_u32(entries.len() as u32);
@@ -154,7 +154,7 @@ fn put_place(place: &LogId<u64>, out: &mut Vec<u8>) {
     out.put_u64(place.index);
 }
 
-fn append(mut rest: Bytes) -> Result<(AppendEntriesRequest<Types>, Lives)> {
+fn append(mut rest: Bytes) -> Result<(AppendEntriesRequest<Types>, Incarnations)> {
     let rest = &mut rest;
     let leader_id = lead(rest)?;
     let vote = Vote { leader_id, committed: flag(rest)? };
@@ -162,16 +162,16 @@ fn append(mut rest: Bytes) -> Result<(AppendEntriesRequest<Types>, Lives)> {
         if flag(rest)? { place(rest).map(Some) } else { Ok(None) }
     };
     let (prev_log_id, leader_commit) = (known()?, known()?);
-    let lives = (0..count(rest)?).map(|_| {
+    let incarnations = (0..count(rest)?).map(|_| {
         let (member, number, salt) = (number(rest)?, number(rest)?, number(rest)?);
-        Ok((member, Life { number, salt }))
+        Ok((member, Incarnation { number, salt }))
     });
-    let lives = Lives(lives.collect::<Result<_>>()?);
+    let incarnations = Incarnations(incarnations.collect::<Result<_>>()?);
     let entries = (0..count(rest)?).map(|_| entry(rest)).collect::<Result<Vec<_>>>()?;
     if !rest.is_empty() {
         return Err(invalid("a message is longer than what it holds"));
     }
-    Ok((AppendEntriesRequest { vote, prev_log_id, entries, leader_commit }, lives))
+    Ok((AppendEntriesRequest { vote, prev_log_id, entries, leader_commit }, incarnations))
 }
 
 fn entry(rest: &mut Bytes) -> Result<Entry<Types>> {
@@ -258,19 +258,22 @@ mod tests {
             entries: entries.collect(),
             leader_commit: None,
         };
-        let lives = Lives::default().with(1, Life { number: 3, salt: 9 });
-        Request::Append(append, lives.with(2, Life { number: 0, salt: u64::MAX }))
+        let incarnations = Incarnations::default().with(1, Incarnation { number: 3, salt: 9 });
+        Request::Append(append, incarnations.with(2, Incarnation { number: 0, salt: u64::MAX }))
     }
 
     #[test]
     fn an_append_reads_back_and_cut_or_longer_it_does_not() {
         let bytes = request().encode().unwrap();
-        let (Request::Append(sent, counted), Ok(Request::Append(read, lives))) =
+        let (Request::Append(sent, counted), Ok(Request::Append(read, incarnations))) =
             (request(), Request::decode(&bytes))
         else {
             panic!("it cannot be read");
         };
-        assert_eq!((lives, read.vote, read.prev_log_id), (counted, sent.vote, sent.prev_log_id));
+        assert_eq!(
+            (incarnations, read.vote, read.prev_log_id),
+            (counted, sent.vote, sent.prev_log_id)
+        );
         assert_eq!((read.leader_commit, read.entries), (sent.leader_commit, sent.entries));
         for end in 0..bytes.len() {
             assert!(Request::decode(&bytes.slice(..end)).is_err(), "{end} bytes");

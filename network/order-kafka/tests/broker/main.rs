@@ -30,12 +30,12 @@ struct Member {
 
 impl Member {
     fn start(runtime: &Runtime, broker: &Broker, id: u8, files: MemoryFiles, after: u64) -> Member {
-        let mut life = [id; 16];
-        life[8..].copy_from_slice(&after.to_be_bytes());
+        let mut incarnation = [id; 16];
+        incarnation[8..].copy_from_slice(&after.to_be_bytes());
         let config = Config {
             proposer: [id; 32],
             ledger_id: [7; 16],
-            life,
+            incarnation,
             limits: Limits::default(),
             timing: Timing::default(),
             clock: Arc::new(|| 5),

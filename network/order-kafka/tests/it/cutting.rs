@@ -17,8 +17,8 @@ fn marker(limits: &Limits) -> Marker {
     Marker { log: LOG, ledger_id: [8; 16], cuts: Cuts::of(limits) }
 }
 
-/// Bundles of three lives with copies, late copies, requests to cut, garbage, records of another
-/// log, and one that would fit no batch.
+/// Bundles of three incarnations with copies, late copies, requests to cut, garbage, records of
+/// another log, and one that would fit no batch.
 fn records(random: &mut Random, count: usize) -> Vec<Bytes> {
     let mut records: Vec<Bytes> = Vec::new();
     let mut numbers = [0; 3];
@@ -33,20 +33,20 @@ fn records(random: &mut Random, count: usize) -> Vec<Bytes> {
             records.push(vec![random.below(256) as u8; random.below(60) as usize].into());
             continue;
         }
-        let life = random.below(3) as usize;
-        numbers[life] += 1;
+        let incarnation = random.below(3) as usize;
+        numbers[incarnation] += 1;
         let envelopes = if random.chance(15) { 7 } else { random.below(4) };
         let envelopes = (0..envelopes).map(|place| format!("{at}.{place}").into()).collect();
         let bundle = Bundle {
             log: if random.chance(20) { [1; 16] } else { LOG },
-            life: [life as u8; 16],
-            number: numbers[life],
+            incarnation: [incarnation as u8; 16],
+            number: numbers[incarnation],
             cut: random.below(2 + at as u64 / 3),
             forced: random.chance(30),
             carried: random.below(5),
             proposal: Proposal {
                 time_us: random.below(1000) as i64,
-                proposer: [life as u8; 32],
+                proposer: [incarnation as u8; 32],
                 seen_height: random.below(9),
                 envelopes,
             },
@@ -104,18 +104,19 @@ fn batches_hold_each_record_once_in_order_and_within_limits() {
     }
 }
 
-/// What of the records counts: the first of each life's number, unless a higher one was there.
+/// What of the records counts: the first of each incarnation's number, unless a higher one was
+/// there.
 fn model(records: &[Bytes]) -> Vec<Bytes> {
     use order_kafka::record::Record;
     let mut last = std::collections::BTreeMap::new();
     let mut wanted = Vec::new();
     for record in records {
         let Ok(Record::Bundle(bundle)) = Record::decode(record) else { continue };
-        let newest = last.get(&bundle.life).copied().unwrap_or(0);
+        let newest = last.get(&bundle.incarnation).copied().unwrap_or(0);
         let bytes: usize = bundle.proposal.envelopes.iter().map(Bytes::len).sum();
         let fits = bundle.proposal.envelopes.len() <= 6 && bytes <= 60;
         if bundle.log == LOG && fits && bundle.number > newest {
-            last.insert(bundle.life, bundle.number);
+            last.insert(bundle.incarnation, bundle.number);
             wanted.extend(bundle.proposal.envelopes);
         }
     }
@@ -129,10 +130,10 @@ fn a_node_that_forgets_lives_or_has_limits_of_its_own_cuts_otherwise() {
     for seed in 0..200 {
         let records = records(&mut Random::new(seed), 120);
         let all = cut(&beginning(&limits()), &records);
-        let without_lives =
-            |position: &Position| Position { lives: Default::default(), ..position.clone() };
+        let without_incarnations =
+            |position: &Position| Position { incarnations: Default::default(), ..position.clone() };
         let differs = |(place, (_, position)): (usize, &(Delivery, Position))| {
-            cut(&without_lives(position), &records) != all[place + 1..]
+            cut(&without_incarnations(position), &records) != all[place + 1..]
         };
         forgetful += usize::from(all.iter().enumerate().any(differs));
         let own = Limits { transactions_max: 5, ..limits() };

@@ -159,7 +159,7 @@ pub struct Cluster {
     pub files: Vec<MemoryFiles>,
     nodes: Vec<Option<Node>>,
     pub limits: Limits,
-    lives: u64,
+    incarnations: u64,
     pub clock_us: Arc<AtomicI64>,
 }
 
@@ -173,7 +173,7 @@ impl Cluster {
             files: (0..nodes).map(|_| MemoryFiles::new()).collect(),
             nodes: (0..nodes).map(|_| None).collect(),
             limits,
-            lives: seed << 20,
+            incarnations: seed << 20,
             clock_us: Arc::default(),
         };
         (0..nodes).for_each(|node| cluster.begin(node, 0));
@@ -191,14 +191,14 @@ impl Cluster {
     }
 
     pub fn begin_with(&mut self, node: usize, after: u64, limits: Limits, ledger_id: [u8; 16]) {
-        self.lives += 1;
-        let mut life = [0; 16];
-        life[..8].copy_from_slice(&self.lives.to_be_bytes());
+        self.incarnations += 1;
+        let mut incarnation = [0; 16];
+        incarnation[..8].copy_from_slice(&self.incarnations.to_be_bytes());
         let clock = Arc::clone(&self.clock_us);
         let config = Config {
             proposer: [node as u8 + 1; 32],
             ledger_id,
-            life,
+            incarnation,
             limits,
             timing: Timing::default(),
             clock: Arc::new(move || clock.load(Ordering::SeqCst)),

@@ -106,7 +106,7 @@ fn every_order_behind_a_loss_keeps_what_was_acknowledged() {
         // One of two that have an entry forgets it; the others may have it yet.
         (
             &[Write(1), Send(1, 2), Lose(2, None)],
-            &[Without::Refusals, Without::FixedLives, Without::AWitness],
+            &[Without::Refusals, Without::FixedIncarnations, Without::AWitness],
         ),
         // One of three, so that it was acknowledged.
         (&[Write(1), Sync(1), Send(1, 2), Send(1, 4), Lose(2, Some(3))], &[Without::TheLeast]),

@@ -289,7 +289,7 @@ fn a_majority_without_it_lets_one_that_took_the_ledger_anew() {
 
 /// A leader that was cut off has counted what a member has forgotten since. It adds nothing to it.
 #[test]
-fn a_leader_counts_for_no_life_that_is_over() {
+fn a_leader_counts_for_no_incarnation_that_is_over() {
     let mut trial = Trial::new(5, 19);
     trial.settle();
     let leader = trial.cluster.leader().unwrap();
@@ -324,10 +324,10 @@ fn a_leader_counts_for_no_life_that_is_over() {
     same_records(&trial);
 }
 
-/// A machine that was set back keeps all that a file system tells of a file. Once a newer life is
-/// known of its member, it is found out.
+/// A machine that was set back keeps all that a file system tells of a file. Once a newer
+/// incarnation is known of its member, it is found out.
 #[test]
-fn one_that_was_set_back_is_found_out_by_its_life() {
+fn one_that_was_set_back_is_found_out_by_its_incarnation() {
     let mut trial = Trial::new(3, 20);
     trial.settle();
     let leader = trial.cluster.leader().unwrap();

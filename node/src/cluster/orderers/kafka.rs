@@ -115,7 +115,7 @@ pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)
     let config = Config {
         proposer,
         ledger_id: replica.ledger_id(),
-        life: secrets::random()?,
+        incarnation: secrets::random()?,
         limits: limits.of_batches(),
         timing: Timing::default(),
         clock: time.time(),
