@@ -10,7 +10,7 @@ use pgcatalog::{
     CatalogEngine, Databases, Lock, Locked, Locks, Members, Memory, OtherMemory, Sessions,
 };
 use sql::analytical_engine::AnalyticalEngine;
-use sql::session::commons::{Commons, advisory};
+use sql::session::shared_state::{SharedState, advisory};
 use storage::Store;
 
 use crate::config::Settings;
@@ -19,19 +19,19 @@ use crate::metrics::Metrics;
 
 pub fn analytical_engine(
     engine: &Engine,
-    commons: &Arc<Commons>,
+    shared_state: &Arc<SharedState>,
     settings: &Settings,
     metrics: &Arc<Metrics>,
 ) -> Result<Arc<dyn AnalyticalEngine>> {
     let columnar = columnar(Arc::clone(engine.store()), settings, metrics)?;
     let memory = Memory::new(Arc::clone(engine.store()), other_memory(metrics));
-    let (locks, members) = (locks_of(engine, commons), members_of(metrics));
-    let neighbours = Arc::clone(commons);
+    let (locks, members) = (locks_of(engine, shared_state), members_of(metrics));
+    let neighbours = Arc::clone(shared_state);
     let databases = Databases(Arc::new(move || {
         neighbours.neighbours.get().map(|read| read()).unwrap_or_default()
     }));
     let analytical_engine = CatalogEngine::new(memory, (locks, members, databases), columnar);
-    Ok(Arc::new(analytical_engine.with_sessions(sessions_of(commons))))
+    Ok(Arc::new(analytical_engine.with_sessions(sessions_of(shared_state))))
 }
 
 /// Of a member of a cluster.
@@ -45,13 +45,13 @@ fn members_of(metrics: &Arc<Metrics>) -> Members {
     }
 }
 
-fn sessions_of(commons: &Commons) -> Sessions {
-    let activities = Arc::clone(&commons.activities);
+fn sessions_of(shared_state: &SharedState) -> Sessions {
+    let activities = Arc::clone(&shared_state.activities);
     Sessions(Arc::new(move || activities.shown()))
 }
 
-fn locks_of(engine: &Engine, commons: &Commons) -> Locks {
-    let (rows, advisory) = (Arc::clone(engine.locks()), Arc::clone(&commons.advisory));
+fn locks_of(engine: &Engine, shared_state: &SharedState) -> Locks {
+    let (rows, advisory) = (Arc::clone(engine.locks()), Arc::clone(&shared_state.advisory));
     let of_rows = |shown| {
         let Shown { process: pid, table, exclusive, granted } = shown;
         Lock { pid, on: Locked::Rows(table), exclusive, granted }

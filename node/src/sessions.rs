@@ -18,7 +18,7 @@ use pgfront::{
 use procedure::{NoticeLevel, Output};
 use sql::Command;
 use sql::SessionInfo;
-use sql::session::{self, Action, Answer, Signal, Source, Status, commons};
+use sql::session::{self, Action, Answer, Signal, Source, Status, shared_state};
 use sql::syntax::path::SearchPath;
 use tokio::sync::watch;
 use tracing::warn;
@@ -184,9 +184,9 @@ impl pgfront::Database for ClientListener {
             path: SearchPath::default(),
         };
         let (raised, withdraw) = (options.cancel.flag(), options.cancel.withdraw());
-        let signals = &database.commons.signals;
+        let signals = &database.shared_state.signals;
         _ = signals.get_or_init(|| Arc::new(Ends(options.backends.clone())));
-        _ = database.commons.passwords.get_or_init(|| Arc::new(Verifiers));
+        _ = database.shared_state.passwords.get_or_init(|| Arc::new(Verifiers));
         let mut inner = session::Session::new(database, info, Signal { raised, withdraw });
         inner.is_from(match options.peer {
             Peer::Tcp(address) => Some(address),
@@ -212,7 +212,7 @@ fn roles_of(database: &session::Database) -> Arc<sql::Roles> {
 /// Makes verifiers of passwords that are set by statements.
 struct Verifiers;
 
-impl commons::Passwords for Verifiers {
+impl shared_state::Passwords for Verifiers {
     fn verifier(&self, password: &str) -> Result<String, Error> {
         let iterations = match cfg!(debug_assertions) {
             // What is not optimised takes seconds.
@@ -226,7 +226,7 @@ impl commons::Passwords for Verifiers {
 /// Ends sessions for one another.
 struct Ends(Backends);
 
-impl commons::Signals for Ends {
+impl shared_state::Signals for Ends {
     fn cancel(&self, process: i32) -> bool {
         self.0.cancel(process)
     }
@@ -365,7 +365,7 @@ impl pgfront::Session for Session {
     }
 
     fn take_notifications(&mut self) -> Vec<Notification> {
-        let notification = |sent: commons::channels::Notification| Notification {
+        let notification = |sent: shared_state::channels::Notification| Notification {
             process_id: sent.process,
             channel: sent.note.channel,
             payload: sent.note.payload,

@@ -25,8 +25,8 @@ use order::Network;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sql::session::Database;
-use sql::session::commons::Endorsers;
 use sql::session::gathering::endorse_for_member;
+use sql::session::shared_state::Endorsers;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use types::{Error, Result, SqlState};
@@ -79,7 +79,7 @@ impl Endorsing {
 
     pub fn begin(&self, database: &Arc<Database>) {
         let gathering: Arc<dyn Endorsers> = self.gathering.clone();
-        let _ = database.commons.endorsers.set(gathering);
+        let _ = database.shared_state.endorsers.set(gathering);
         let _ = self.database.set(Arc::clone(database));
     }
 

@@ -16,9 +16,9 @@ use kit::pool::Pool;
 use ledger::signatures::SecretKey;
 use ledger::{BlockWriter, Files, RealFiles, first_block};
 use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
-use sql::session::commons::Commons;
 use sql::session::ledger_proofs::LedgerProofs;
 use sql::session::schema::Schema;
+use sql::session::shared_state::SharedState;
 use sql::session::{Database, SessionMemory};
 use tracing::{info, warn};
 
@@ -115,7 +115,7 @@ pub fn open(
     let database = database(engine, schema, files, settings, &metrics)?;
     if let Some(joined) = &joined {
         joined.tell_of(&database.engine);
-        _ = database.commons.certified.set(joined.votes().certified_height());
+        _ = database.shared_state.certified.set(joined.votes().certified_height());
     }
     Ok((database, joined))
 }
@@ -210,17 +210,17 @@ fn database(
 ) -> Result<Database> {
     let memory = session_memory(settings);
     _ = metrics.session_memory.set(Arc::clone(&memory.pool));
-    let commons: Arc<Commons> = Arc::default();
+    let shared_state: Arc<SharedState> = Arc::default();
     let analytical_engine =
-        Some(analysis::analytical_engine(&engine, &commons, settings, metrics)?);
+        Some(analysis::analytical_engine(&engine, &shared_state, settings, metrics)?);
     let engine = Arc::new(engine);
     let key = secrets::node_key(&settings.data).context("cannot have a key that signs heads")?;
     let keeper: Arc<dyn LedgerProofs> = Arc::new(Keeper::new(files, Arc::clone(&engine), key));
-    _ = commons.proofs.set(keeper);
+    _ = shared_state.proofs.set(keeper);
     if !settings.approval_check.is_empty() {
-        _ = commons.approval_check.set(settings.approval_check.clone());
+        _ = shared_state.approval_check.set(settings.approval_check.clone());
     }
-    Ok(Database { engine, schema, analytical_engine, memory, commons })
+    Ok(Database { engine, schema, analytical_engine, memory, shared_state })
 }
 
 fn session_memory(settings: &Settings) -> SessionMemory {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ledger::LedgerId;
 use ledger::hash::to_hex;
-use sql::session::commons::databases::MovedAside;
+use sql::session::shared_state::databases::MovedAside;
 use tracing::{info, warn};
 use types::{Error, SqlState};
 

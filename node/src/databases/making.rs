@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use ledger::{Files, RealFiles};
 use sql::databases::MadeLedger;
-use sql::session::commons::databases::NewDatabase;
+use sql::session::shared_state::databases::NewDatabase;
 use types::{Error, Result, SqlState};
 
 use crate::config::Settings;

@@ -38,8 +38,8 @@ use sql::Catalog;
 use sql::databases::{DatabaseEntry, MadeLedger};
 use sql::names::DATABASES;
 use sql::session;
-use sql::session::commons::databases::{
-    self as commons, Answered, NewDatabase, Settled, ShownDatabase,
+use sql::session::shared_state::databases::{
+    self as shared_state, Answered, NewDatabase, Settled, ShownDatabase,
 };
 use tracing::{error, info};
 use types::{Error, Result, SqlState};
@@ -146,7 +146,7 @@ impl Databases {
             if let Err(error) = settled {
                 error!(%error, "databases cannot be opened");
             }
-            _ = databases.own.commons.databases.set(Arc::new(OfNode(node)));
+            _ = databases.own.shared_state.databases.set(Arc::new(OfNode(node)));
         }
         databases
     }
@@ -159,7 +159,7 @@ impl Databases {
     fn introduce(self: &Arc<Self>, database: &session::Database) {
         let node = Arc::downgrade(self);
         let shown = move || node.upgrade().map(|node| node.shown()).unwrap_or_default();
-        _ = database.commons.neighbours.set(Box::new(shown));
+        _ = database.shared_state.neighbours.set(Box::new(shown));
     }
 
     /// The schema behind the newest durable block.
@@ -386,8 +386,8 @@ impl Databases {
                 };
                 return Err(Error::new(OBJECT_IN_USE, what).with_detail(detail));
             }
-            if force && let Some(signals) = self.own.commons.signals.get() {
-                let all = running.database.commons.processes();
+            if force && let Some(signals) = self.own.shared_state.signals.get() {
+                let all = running.database.shared_state.processes();
                 all.into_iter().for_each(|process| _ = signals.terminate(process));
             }
             tokio::time::sleep(LEAVE_POLL).await;
@@ -426,7 +426,7 @@ impl OfNode {
     }
 }
 
-impl commons::Databases for OfNode {
+impl shared_state::Databases for OfNode {
     fn make(&self, new: NewDatabase) -> Answered<MadeLedger> {
         self.aside(move |node| node.make(&new))
     }

@@ -62,8 +62,8 @@ impl Node {
         let analytics = Arc::new(analytics);
         let analytical_engine: Option<Arc<dyn sql::analytical_engine::AnalyticalEngine>> =
             Some(analytics.clone());
-        let (memory, commons) = (SessionMemory::default(), Arc::default());
-        let database = Database { engine, schema, analytical_engine, memory, commons };
+        let (memory, shared_state) = (SessionMemory::default(), Arc::default());
+        let database = Database { engine, schema, analytical_engine, memory, shared_state };
         Node { database: Arc::new(database), analytics }
     }
 

@@ -2,7 +2,7 @@
 
 use identity::{Holder, Kind};
 use sql::Commented;
-use sql::session::commons::activity::State;
+use sql::session::shared_state::activity::State;
 use types::{Height, Value};
 
 use super::facts::{Facts, Rows, granted, oid, owner, shown};

@@ -3,7 +3,7 @@
 use identity::BOOTSTRAP;
 use sql::Commented;
 use sql::names::DATABASES;
-use sql::session::commons::databases::ShownDatabase;
+use sql::session::shared_state::databases::ShownDatabase;
 use types::Value;
 
 use super::facts::{Facts, Rows, granted, oid};

@@ -59,7 +59,7 @@ impl Session {
         let engine = Arc::clone(&self.database.engine);
         let catalog = &view.versioned.catalog;
         let organisation = organisation_of(catalog, engine.node_key())?;
-        let named = self.database.commons.approval_check.get().map(String::as_str);
+        let named = self.database.shared_state.approval_check.get().map(String::as_str);
         let check = check_function(catalog, named, &organisation)?;
         let envelope = EnvelopeBytes::read(bytes::Bytes::copy_from_slice(bytes));
         let asked = envelope.view()?;

@@ -2,11 +2,11 @@
 
 use types::{Error, Result, SqlState};
 
-use super::commons::advisory::Wanted;
-use super::commons::channels::{Change, Note};
+use super::shared_state::advisory::Wanted;
+use super::shared_state::channels::{Change, Note};
 
 /// What a transaction's notifications may take before they are sent.
-const NOTES_BYTES_MAX: usize = super::commons::channels::QUEUED_BYTES_MAX / 4;
+const NOTES_BYTES_MAX: usize = super::shared_state::channels::QUEUED_BYTES_MAX / 4;
 
 /// What an open transaction has done beside the ledger.
 #[derive(Default)]

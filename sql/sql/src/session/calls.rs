@@ -14,8 +14,8 @@ use types::{Error, Result, SqlState, Value};
 
 use super::answer::{Answer, Tag, plain};
 use super::beside::Beside;
-use super::commons::advisory::{AdvisoryKey, Wanted};
-use super::commons::channels::{Change, Listener, Note, Notification, Promise};
+use super::shared_state::advisory::{AdvisoryKey, Wanted};
+use super::shared_state::channels::{Change, Listener, Note, Notification, Promise};
 use super::{Session, Status};
 use crate::bind::statement::Discarded;
 use crate::bind::{Level, SessionCall, SessionFunction};
@@ -142,7 +142,7 @@ impl Session {
                 self.notify(text(0).unwrap_or_default(), text(1).unwrap_or_default())?;
                 Value::Null
             }
-            F::NotificationQueueUsage => Value::Float(self.database.commons.channels.usage()),
+            F::NotificationQueueUsage => Value::Float(self.database.shared_state.channels.usage()),
             F::SetConfig => return self.set_config(arguments).await,
             F::Sleep => {
                 if let [Value::Float(seconds)] = arguments {
@@ -196,10 +196,10 @@ impl Session {
 
     /// Ends another session, or what it runs; whether there was one.
     async fn signal(&mut self, process: i32, ends: bool, patience_ms: i64) -> Result<bool> {
-        if let Some(user) = self.database.commons.user(process) {
+        if let Some(user) = self.database.shared_state.user(process) {
             self.check_may_signal(&user, ends)?;
         }
-        let signals = self.database.commons.signals.get();
+        let signals = self.database.shared_state.signals.get();
         let sent = signals.is_some_and(|signals| match ends {
             true => signals.terminate(process),
             false => signals.cancel(process),
@@ -212,7 +212,8 @@ impl Session {
         }
         let until = Duration::from_millis(u64::try_from(patience_ms).unwrap_or(0));
         let since = Instant::now();
-        while sent && since.elapsed() < until && self.database.commons.user(process).is_some() {
+        while sent && since.elapsed() < until && self.database.shared_state.user(process).is_some()
+        {
             self.guard.check()?;
             time::sleep(LOOK.min(until)).await;
         }

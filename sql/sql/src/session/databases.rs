@@ -19,8 +19,8 @@ use types::{Error, Result, SqlState};
 use super::Session;
 use super::answer::{Answer, plain};
 use super::chance::NO_SEED;
-use super::commons::databases::{Databases, NewDatabase};
 use super::schema::parse_ddl;
+use super::shared_state::databases::{Databases, NewDatabase};
 use crate::ddl::databases::{first_statements, no_database};
 use crate::schema::catalog::Catalog;
 use crate::syntax::databases::{DatabaseOptions, DatabaseStatement, MadeLedger};
@@ -101,7 +101,7 @@ impl Session {
                 "Its members order one ledger: run a cluster of its own for each other one.",
             ));
         }
-        let node = self.database.commons.databases.get();
+        let node = self.database.shared_state.databases.get();
         node.map(Arc::clone).ok_or_else(|| {
             Error::unsupported(format_args!("{tag} in a database that was made by another"))
                 .with_hint("Connect to the database \"postgres\", in which they are made.")

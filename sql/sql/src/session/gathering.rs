@@ -117,7 +117,7 @@ impl Session {
         envelope: Bytes,
         view: &View,
     ) -> Result<(Bytes, Vec<(String, Error)>)> {
-        let asked = self.database.commons.endorsers.get().map(|it| it.ask(envelope.clone()));
+        let asked = self.database.shared_state.endorsers.get().map(|it| it.ask(envelope.clone()));
         let own = ("this node".to_owned(), self.approved(&envelope, view));
         let mut answers = vec![own];
         if let Some(asked) = asked {

@@ -28,7 +28,6 @@ mod caught_up;
 mod chance;
 pub mod changes;
 mod commands;
-pub mod commons;
 mod copy_in;
 mod copying;
 mod cursors;
@@ -63,6 +62,7 @@ mod row_locks;
 pub mod schema;
 mod sequence_caches;
 mod sequences;
+pub mod shared_state;
 mod signed;
 mod table_as;
 mod temporaries;
@@ -101,8 +101,6 @@ use answer::plain;
 pub use answer::{Answer, Tag};
 use chance::NO_SEED;
 use changes::SchemaText;
-use commons::Commons;
-use commons::activity::State;
 use copy_in::CopyIn;
 use cursors::Cursors;
 use guard::{Guard, SHORT_TEXT_BYTES};
@@ -112,6 +110,8 @@ use parts::{Running, Seen, Shared, Statements};
 pub use prepared::{Action, Literals, Prepared, Source, statement_bytes};
 use schema::Schema;
 use sequence_caches::Drawn;
+use shared_state::SharedState;
+use shared_state::activity::State;
 use temporaries::Temporaries;
 use transaction::OpenTransaction;
 use versioned::Versioned;
@@ -124,7 +124,7 @@ pub struct Database {
     pub analytical_engine: Option<Arc<dyn AnalyticalEngine>>,
     pub memory: SessionMemory,
     /// What its sessions share beside the ledger.
-    pub commons: Arc<Commons>,
+    pub shared_state: Arc<SharedState>,
 }
 
 /// What sessions may hold.
@@ -195,12 +195,12 @@ pub struct Session {
 impl Session {
     pub fn new(database: Arc<Database>, info: SessionInfo, signal: impl Into<Signal>) -> Session {
         let guard = Arc::new(Guard::new(signal.into(), Arc::clone(&database.memory.pool)));
-        let commons = Arc::clone(&database.commons);
+        let shared_state = Arc::clone(&database.shared_state);
         let locks = database.engine.locks();
         locks.join_cycles();
-        commons.advisory.join(locks.cycles());
+        shared_state.advisory.join(locks.cycles());
         Session {
-            shared: Shared::new(&commons, &info),
+            shared: Shared::new(&shared_state, &info),
             database,
             info,
             settings: Settings::default(),

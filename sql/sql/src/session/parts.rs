@@ -9,12 +9,12 @@ use procedure::{Frame, Notice};
 use rustc_hash::FxHashMap;
 use types::{DataType, Height, Origin};
 
-use super::commons::activity::{Shown, State, now_us};
-use super::commons::advisory::AdvisoryOwner;
-use super::commons::channels::Listener;
-use super::commons::{Commons, Present};
 use super::guard::{Guard, query_frame};
 use super::prepared::{Lifted, Prepared};
+use super::shared_state::activity::{Shown, State, now_us};
+use super::shared_state::advisory::AdvisoryOwner;
+use super::shared_state::channels::Listener;
+use super::shared_state::{Present, SharedState};
 use crate::settings::session_info::SessionInfo;
 
 /// Statements that it keeps.
@@ -80,7 +80,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn new(commons: &Arc<Commons>, info: &SessionInfo) -> Shared {
+    pub fn new(shared_state: &Arc<SharedState>, info: &SessionInfo) -> Shared {
         let (process, now_us) = (info.backend_pid, now_us());
         let shown = Shown {
             process,
@@ -96,10 +96,10 @@ impl Shared {
             changed_us: now_us,
         };
         Shared {
-            advisory: commons.advisory.owner(process),
+            advisory: shared_state.advisory.owner(process),
             has_transaction_locks: false,
-            listener: commons.channels.listener(process),
-            present: commons.enter(shown),
+            listener: shared_state.channels.listener(process),
+            present: shared_state.enter(shown),
         }
     }
 }

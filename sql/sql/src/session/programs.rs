@@ -429,7 +429,7 @@ impl Session {
         if !self.settings.acknowledges_certified() {
             return Ok(None);
         }
-        let certified = self.database.commons.certified.get();
+        let certified = self.database.shared_state.certified.get();
         certified.cloned().map(Some).ok_or_else(decided::without_votes)
     }
 

@@ -86,7 +86,7 @@ impl Session {
     }
 
     fn keeper(&self) -> Result<Arc<dyn LedgerProofs>> {
-        let keeper = self.database.commons.proofs.get().cloned();
+        let keeper = self.database.shared_state.proofs.get().cloned();
         keeper.ok_or_else(|| {
             let what = "this server has no ledger's files to make proofs from";
             Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)

@@ -110,7 +110,7 @@ impl Session {
         let Ddl::Role(statement) = ddl else { return Ok(None) };
         let mut statement = RoleStatement::clone(statement);
         if let Some(secret) = statement.password() {
-            let Some(passwords) = self.database.commons.passwords.get() else {
+            let Some(passwords) = self.database.shared_state.passwords.get() else {
                 return Err(Error::unsupported("a password in a session without a node")
                     .with_hint("Give its SCRAM-SHA-256 verifier."));
             };

@@ -61,7 +61,13 @@ fn start_with(
     let beside = Beside { checkpoints: Some(checkpoints), ..Beside::default() };
     let engine = Engine::start_with(read.replica, log, language, limits, clock, observer, beside);
     let (engine, memory) = (Arc::new(engine.unwrap()), SessionMemory::default());
-    Arc::new(Database { engine, schema, analytical_engine: None, memory, commons: Arc::default() })
+    Arc::new(Database {
+        engine,
+        schema,
+        analytical_engine: None,
+        memory,
+        shared_state: Arc::default(),
+    })
 }
 
 fn session(database: &Arc<Database>) -> Client {

@@ -492,7 +492,7 @@ fn a_node_endorses_what_it_comes_to_itself() {
             .unwrap();
         client.run("ALTER FUNCTION look SET APPROVAL POLICY 'bank_a'").await.unwrap();
         client.run(&format!("ALTER TABLE balances {POLICY}")).await.unwrap();
-        node.database.commons.approval_check.set("look".to_owned()).unwrap();
+        node.database.shared_state.approval_check.set("look".to_owned()).unwrap();
         let transfer = |n| Body::call("transfer", vec![Value::Int(n)]);
         let made = proposed(&mut client, &own(1, transfer(30))).await.unwrap();
         approve(&mut client, &made).await.unwrap();

@@ -4,7 +4,6 @@ mod approvals;
 mod bounds;
 mod chance;
 mod codes;
-mod commons;
 mod copies;
 mod cursors;
 mod deferral;
@@ -29,6 +28,7 @@ mod schema_changes;
 mod schemas;
 mod sequences;
 mod settings;
+mod shared_state;
 mod signed;
 mod tables_as;
 mod temporary;
@@ -134,7 +134,7 @@ impl Node {
                 schema,
                 analytical_engine: None,
                 memory,
-                commons: Arc::default(),
+                shared_state: Arc::default(),
             }),
         }
     }

@@ -166,12 +166,12 @@ fn passwords_reach_no_envelope() {
         assert!(why.contains("22023") && !why.contains("hunter2"), "{why}");
 
         struct Fixed;
-        impl sql::session::commons::Passwords for Fixed {
+        impl sql::session::shared_state::Passwords for Fixed {
             fn verifier(&self, _: &str) -> types::Result<String> {
                 Ok("SCRAM-SHA-256$4096:c2FsdA==$a2V5:a2V5".to_owned())
             }
         }
-        _ = node.database.commons.passwords.set(Arc::new(Fixed));
+        _ = node.database.shared_state.passwords.set(Arc::new(Fixed));
         run(&mut tally, "CREATE USER b ENCRYPTED PASSWORD 'correct horse'").await;
         run(&mut tally, "BEGIN; ALTER USER b PASSWORD 'battery staple'; COMMIT").await;
         let newest = node.database.schema.newest();

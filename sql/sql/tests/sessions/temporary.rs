@@ -468,7 +468,7 @@ fn what_the_ledger_has_taken_stays_though_it_is_not_acknowledged() {
         let node = Node::new("harmony");
         // No member will ever sign.
         let (_, unsigned) = tokio::sync::watch::channel(0);
-        assert!(node.database.commons.certified.set(unsigned).is_ok());
+        assert!(node.database.shared_state.certified.set(unsigned).is_ok());
         let mut client = node.session();
         run(&mut client, "CREATE TABLE t (id int); CREATE TEMP TABLE x (id int)").await;
         run(&mut client, "SET tally.acknowledge = 'certified'").await;

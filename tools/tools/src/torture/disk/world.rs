@@ -189,9 +189,9 @@ impl Running {
         let beside = Beside { checkpoints, ..Beside::default() };
         let engine = Engine::start_with(replica, log, language, limits, clock, observer, beside)?;
         let (engine, memory) = (Arc::new(engine), SessionMemory::default());
-        let commons = Arc::default();
+        let shared_state = Arc::default();
         let database =
-            Arc::new(Database { engine, schema, analytical_engine: None, memory, commons });
+            Arc::new(Database { engine, schema, analytical_engine: None, memory, shared_state });
         Ok(Running { files: Arc::clone(files), session: session_of(&database), database, protocol })
     }
 

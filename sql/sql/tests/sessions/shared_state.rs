@@ -84,7 +84,7 @@ fn a_wait_for_an_advisory_lock_ends_by_grant_timeout_cancel_or_deadlock() {
             b.run("SELECT pg_advisory_lock(1)").await.unwrap();
             b
         });
-        let locks = &node.database.commons.advisory;
+        let locks = &node.database.shared_state.advisory;
         while !locks.shown().iter().any(|shown| !shown.granted) {
             sleep(Duration::from_millis(1)).await;
         }
@@ -93,7 +93,7 @@ fn a_wait_for_an_advisory_lock_ends_by_grant_timeout_cancel_or_deadlock() {
         assert!(refused.fields().detail.as_deref().unwrap().contains("advisory lock [0,2,1]"));
         a.run("SELECT pg_advisory_unlock_all()").await.unwrap();
         timeout(LONG, waiting).await.expect("it was granted").unwrap();
-        assert!(node.database.commons.advisory.shown().is_empty());
+        assert!(node.database.shared_state.advisory.shown().is_empty());
         node.verify();
     });
 }

@@ -25,7 +25,7 @@ use databases::{Databases, ShownDatabase};
 use crate::session::ledger_proofs::LedgerProofs;
 
 #[derive(Default)]
-pub struct Commons {
+pub struct SharedState {
     pub advisory: Arc<AdvisoryLocks>,
     pub channels: Arc<Channels>,
     /// Set by the front end that has the connections; without one there is no session to signal.
@@ -72,17 +72,17 @@ pub trait Signals: Send + Sync {
     fn terminate(&self, process: i32) -> bool;
 }
 
-impl fmt::Debug for Commons {
+impl fmt::Debug for SharedState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Commons").finish_non_exhaustive()
     }
 }
 
-impl Commons {
+impl SharedState {
     pub(super) fn enter(self: &Arc<Self>, shown: Shown) -> Present {
         let process = shown.process;
         let activity = self.activities.enter(shown);
-        Present { activity, commons: Arc::clone(self), process }
+        Present { activity, shared_state: Arc::clone(self), process }
     }
 
     /// The numbers of the sessions that are open.
@@ -98,12 +98,12 @@ impl Commons {
 /// A session that others see, and can signal.
 pub(super) struct Present {
     pub activity: Arc<Activity>,
-    commons: Arc<Commons>,
+    shared_state: Arc<SharedState>,
     process: i32,
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        self.commons.activities.leave(self.process);
+        self.shared_state.activities.leave(self.process);
     }
 }
