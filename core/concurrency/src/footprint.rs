@@ -15,7 +15,7 @@ use types::{Error, Key, Stamp, Stop, TableId};
 
 use crate::pending::RecordId;
 use crate::reach::Reach;
-use crate::trial::{Mutant, mutated};
+use crate::test_mode::{Mutant, mutated};
 use crate::work::{RangeRequirement, RowRequirement, Work};
 
 /// Told of every read of the state below a transaction's own writes.

@@ -15,7 +15,7 @@ use storage::{Catalog, LATEST, Slot, Table, UndoArena};
 use types::{ColumnId, Key, Stamp, Stop, Value};
 
 use crate::pending::{PendingWrite, WriteState};
-use crate::trial::{Mutant, mutated};
+use crate::test_mode::{Mutant, mutated};
 
 /// New values of some columns.
 pub type Patch = SmallVec<[(ColumnId, Value); 4]>;

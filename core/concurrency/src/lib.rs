@@ -19,7 +19,7 @@
 //! * [`Sealed`]: a block in the form in which the ledger records it.
 //! * [`WorkerPool`]: the worker threads.
 //! * [`studies`]: protocols outside the product, in programs that register them.
-//! * [`trial`]: fault injection and schedules, which check that the tests find such faults.
+//! * [`test_mode`]: fault injection and schedules, which check that the tests find such faults.
 //!
 //! Not here: concrete protocols, SQL, ledger bytes.
 
@@ -53,7 +53,7 @@ pub mod sealed;
 pub mod simulation;
 pub mod skip_locked;
 pub mod studies;
-pub mod trial;
+pub mod test_mode;
 pub mod work;
 
 pub use below::{Below, Stored};

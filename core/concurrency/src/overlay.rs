@@ -29,7 +29,7 @@ use crate::below::{Below, Stored};
 use crate::footprint::{RangeDigest, Recorder, RowRead};
 use crate::own_rows::SCANNED_MAX;
 use crate::pending::{PendingWrite, RecordId, WriteSet, WriteState};
-use crate::trial::{Mutant, mutated};
+use crate::test_mode::{Mutant, mutated};
 
 /// Where in the ledger a transaction runs: what its hidden row ids and `now()` are made of.
 #[derive(Clone, Copy, Debug)]

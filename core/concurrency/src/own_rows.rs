@@ -18,7 +18,7 @@ use std::ops::Bound;
 use rustc_hash::FxHashMap;
 use types::{IndexId, Key, TableId};
 
-use crate::trial::{Mutant, mutated};
+use crate::test_mode::{Mutant, mutated};
 
 /// Writes that are looked at one by one.
 pub const SCANNED_MAX: usize = 16;

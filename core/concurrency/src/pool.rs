@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use crate::trial;
+use crate::test_mode;
 
 type Job = Arc<dyn Fn(usize) + Send + Sync>;
 
@@ -280,11 +280,11 @@ impl WorkerPool {
         if workers == 1 {
             return job(0);
         }
-        let trial = trial::Job::new(workers);
-        let takes_turns = trial.takes_turns();
+        let test_mode = test_mode::Job::new(workers);
+        let takes_turns = test_mode.takes_turns();
         let job: Job = Arc::new(move |worker| {
-            let _on = trial.enter(worker);
-            trial::pause();
+            let _on = test_mode.enter(worker);
+            test_mode::pause();
             job(worker);
         });
         let progress = self.shared.post(Arc::clone(&job), 1..workers, workers);

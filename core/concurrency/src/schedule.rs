@@ -27,7 +27,7 @@ use kit::sync::{self, Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::prefetching;
-use crate::trial;
+use crate::test_mode;
 
 /// Transactions that the longest chain must be outnumbered by, to be worth more than one worker.
 const WIDTH_MIN: usize = 4;
@@ -94,7 +94,7 @@ impl Graph {
     /// Whether the longest chain leaves work for more than one worker.
     pub fn is_wide(&self) -> bool {
         let longest_chain = self.depths().into_iter().max().map_or(0, |depth| depth as usize + 1);
-        self.len() >= longest_chain * trial::threshold(WIDTH_MIN)
+        self.len() >= longest_chain * test_mode::threshold(WIDTH_MIN)
     }
 
     /// Waits for no other any more.
@@ -227,7 +227,7 @@ impl Schedule {
 
     /// The next transaction to run; waits for one. `None`: there will be none.
     fn take(&self, hand: &mut Hand, foresee: &mut impl FnMut(&[u32])) -> Option<Turn> {
-        trial::pause();
+        test_mode::pause();
         if let Some(turn) = hand.next.take() {
             return Some(turn);
         }

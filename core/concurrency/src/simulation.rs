@@ -15,7 +15,7 @@ use crate::pending::{PendingWrite, RecordId};
 use crate::pool::WorkerPool;
 use crate::prefetching::{self, Prefetching};
 use crate::protocol::Block;
-use crate::trial::{Mutant, mutated};
+use crate::test_mode::{Mutant, mutated};
 use crate::work::Work;
 
 /// One transaction after its simulation.

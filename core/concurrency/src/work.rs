@@ -23,7 +23,7 @@ use procedure::{Frame, Meter, ProgramResult};
 use types::{Error, Key, SqlState, Stamp, Stop, TableId, Value};
 
 use crate::footprint::{RangeDigest, RangeSeal, seal_range};
-use crate::trial::{self, Mutant};
+use crate::test_mode::{self, Mutant};
 
 #[derive(Debug)]
 pub enum Work {
@@ -131,7 +131,7 @@ impl Work {
     pub fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
         frame.meter().refill();
         #[cfg(feature = "mutants")]
-        let access = &mut trial::Pausing(access);
+        let access = &mut test_mode::Pausing(access);
         self.run_within(frame, access)
     }
 
@@ -234,7 +234,7 @@ impl Work {
     ) -> Result<u64, Stop> {
         let result = self.run_within(frame, access).map_err(failed_since)?;
         let same = result.count == expected.count && result.rows == expected.rows;
-        match same || trial::mutated(Mutant::AnswersNotCompared) {
+        match same || test_mode::mutated(Mutant::AnswersNotCompared) {
             true => Ok(result.count),
             false => Err(stale("A statement of the transaction would now answer differently.")),
         }

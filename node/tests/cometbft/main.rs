@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use orderers::{Load, Trial, init};
+use orderers::{Load, TestCluster, init};
 
 fn program() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -20,195 +20,196 @@ fn program() -> PathBuf {
     program
 }
 
-fn trial(nodes: u16) -> Trial {
+fn cluster(nodes: u16) -> TestCluster {
     let program = format!("cometbft={}", program().display());
-    Trial::new(nodes, &["--order", "cometbft", "--set", &program])
+    TestCluster::new(nodes, &["--order", "cometbft", "--set", &program])
 }
 
-fn comet_height(trial: &Trial, node: usize) -> u64 {
-    let status = trial.status();
+fn comet_height(cluster: &TestCluster, node: usize) -> u64 {
+    let status = cluster.status();
     let height = status["members"][node]["standing"]["height"].as_u64();
     height.unwrap_or_else(|| panic!("{status:#}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn four_validators_bear_one_that_stops_and_one_that_begins_again() {
-    let mut trial = trial(4);
-    trial.start();
-    let client = trial.node(1).connect().await;
+    let mut cluster = cluster(4);
+    cluster.start();
+    let client = cluster.node(1).connect().await;
     client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY)").await.unwrap();
     let loads: Vec<Load> =
-        (0..4).map(|node| Load::start(trial.node(node), node as i64 * 1_000_000)).collect();
+        (0..4).map(|node| Load::start(cluster.node(node), node as i64 * 1_000_000)).collect();
     for load in &loads {
         load.until_more(10).await;
     }
 
     // One is killed, and its CometBFT ends with it; the others go on.
-    trial.kill(3);
+    cluster.kill(3);
     loads[0].until_more(10).await;
-    trial.start_one(3, &[]);
-    let again = Load::start(trial.node(3), 7_000_000);
+    cluster.start_one(3, &[]);
+    let again = Load::start(cluster.node(3), 7_000_000);
     again.until_more(5).await;
 
     // One has lost all but its keys, and is sent every block.
-    trial.nodes[1].take().unwrap().end(Signal::TERM);
-    trial.empty(1);
-    trial.start_one(1, &[]);
-    let scratch = Load::start(trial.node(1), 8_000_000);
+    cluster.nodes[1].take().unwrap().end(Signal::TERM);
+    cluster.empty(1);
+    cluster.start_one(1, &[]);
+    let scratch = Load::start(cluster.node(1), 8_000_000);
     scratch.until_more(5).await;
 
     let mut acknowledged = BTreeSet::new();
     for load in loads.into_iter().chain([again, scratch]) {
         acknowledged.extend(load.end().await);
     }
-    trial.settle_certified();
+    cluster.settle_certified();
     // The last results get a block of their own; behind that none comes.
-    let mut heights = vec![comet_height(&trial, 0)];
+    let mut heights = vec![comet_height(&cluster, 0)];
     while heights.len() < 10 && !heights.ends_with(&[heights[heights.len() - 1]; 3]) {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        heights.push(comet_height(&trial, 0));
+        heights.push(comet_height(&cluster, 0));
     }
     assert!(heights.len() < 10, "an idle ledger makes blocks: {heights:?}");
     for node in 0..4 {
-        let there = trial.ids(node).await;
+        let there = cluster.ids(node).await;
         let lost: Vec<_> = acknowledged.difference(&there).collect();
         assert!(lost.is_empty(), "node {node} has lost {lost:?}");
-        assert!(trial.node(node).fetch("/readyz").contains("\r\n\r\nready"));
+        assert!(cluster.node(node).fetch("/readyz").contains("\r\n\r\nready"));
     }
-    assert!(trial.node(0).fetch("/metrics").contains("tally_cometbft_hindered 0"));
-    trial.stop();
-    trial.verify();
+    assert!(cluster.node(0).fetch("/metrics").contains("tally_cometbft_hindered 0"));
+    cluster.stop();
+    cluster.verify();
 }
 
 /// Two of four are too few to order; what is asked meanwhile ends, and the node says why.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_of_the_validators_order_nothing_and_say_so() {
-    let mut trial = trial(4);
-    trial.start();
-    let client = trial.node(0).connect().await;
+    let mut cluster = cluster(4);
+    cluster.start();
+    let client = cluster.node(0).connect().await;
     client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY)").await.unwrap();
     client.batch_execute("SET statement_timeout = '8s'").await.unwrap();
-    trial.kill(2);
-    trial.kill(3);
+    cluster.kill(2);
+    cluster.kill(3);
     let refused = client.execute("INSERT INTO notes VALUES (1)", &[]).await.unwrap_err();
     assert!(refused.as_db_error().is_some(), "{refused:?}");
     let pending = tokio::spawn(async move {
         _ = client.execute("INSERT INTO notes VALUES (2)", &[]).await;
         client
     });
-    trial.node(0).until_page("/readyz", "CometBFT has ordered nothing of what waits here");
-    trial.start_one(2, &[]);
+    cluster.node(0).until_page("/readyz", "CometBFT has ordered nothing of what waits here");
+    cluster.start_one(2, &[]);
     let client = pending.await.unwrap();
     let since = std::time::Instant::now();
     while client.execute("INSERT INTO notes VALUES (3)", &[]).await.is_err() {
-        assert!(since.elapsed() < orderers::PATIENCE, "{}", trial.node(0).says());
+        assert!(since.elapsed() < orderers::PATIENCE, "{}", cluster.node(0).says());
     }
-    trial.start_one(3, &[]);
-    trial.settle();
-    trial.stop();
-    trial.verify();
+    cluster.start_one(3, &[]);
+    cluster.settle();
+    cluster.stop();
+    cluster.verify();
 }
 
 /// What it says of itself.
-fn member(trial: &Trial, node: usize) -> Value {
-    let status = trial.status();
+fn member(cluster: &TestCluster, node: usize) -> Value {
+    let status = cluster.status();
     let found = orderers::members_of(&status).find(|(of, _)| *of == node);
     found.map(|(_, says)| says.clone()).unwrap_or_default()
 }
 
 /// With as few of the others as are needed besides, blocks come: so its word counts.
-async fn counts(trial: &mut Trial, without: usize, load: &Load) {
-    trial.kill(without);
+async fn counts(cluster: &mut TestCluster, without: usize, load: &Load) {
+    cluster.kill(without);
     load.until_more(10).await;
-    trial.start_one(without, &[]);
-    trial.settle();
+    cluster.start_one(without, &[]);
+    cluster.settle();
 }
 
 /// Five validators need four, and four of them three.
 #[tokio::test(flavor = "multi_thread")]
 async fn validators_follow_the_members() {
-    let mut trial = trial(4);
-    trial.start();
-    let client = trial.node(1).connect().await;
+    let mut cluster = cluster(4);
+    cluster.start();
+    let client = cluster.node(1).connect().await;
     client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY)").await.unwrap();
-    let load = Load::start(trial.node(1), 0);
+    let load = Load::start(cluster.node(1), 0);
     load.until_more(10).await;
 
     // One is added. It begins with the first block, and is sent all others.
-    let fifth = trial.add();
-    trial.settle_certified();
-    assert_eq!(member(&trial, fifth)["votes"]["needed"], 4, "{:#}", trial.status());
-    counts(&mut trial, 3, &load).await;
+    let fifth = cluster.add();
+    cluster.settle_certified();
+    assert_eq!(member(&cluster, fifth)["votes"]["needed"], 4, "{:#}", cluster.status());
+    counts(&mut cluster, 3, &load).await;
 
     // Another key, on a node that goes on.
-    let next_key = trial.data(2).join("cluster/next-key.pem");
-    let old_key = std::fs::read(trial.data(2).join("cluster/key.pem")).unwrap();
-    trial.change("rotate", 2);
+    let next_key = cluster.data(2).join("cluster/next-key.pem");
+    let old_key = std::fs::read(cluster.data(2).join("cluster/key.pem")).unwrap();
+    cluster.change("rotate", 2);
     let replaced = || !next_key.exists();
-    orderers::until("the key to be replaced", replaced, || trial.node(2).says());
-    assert_ne!(std::fs::read(trial.data(2).join("cluster/key.pem")).unwrap(), old_key);
-    counts(&mut trial, 3, &load).await;
+    orderers::until("the key to be replaced", replaced, || cluster.node(2).says());
+    assert_ne!(std::fs::read(cluster.data(2).join("cluster/key.pem")).unwrap(), old_key);
+    counts(&mut cluster, 3, &load).await;
     // It goes on with it behind a start.
-    trial.nodes[2].take().unwrap().end(Signal::TERM);
-    trial.start_one(2, &[]);
-    counts(&mut trial, fifth, &load).await;
+    cluster.nodes[2].take().unwrap().end(Signal::TERM);
+    cluster.start_one(2, &[]);
+    counts(&mut cluster, fifth, &load).await;
 
     // A founder is removed. Of the four that are left three are enough.
-    trial.change("remove", 0);
+    cluster.change("remove", 0);
     load.until_more(10).await;
-    trial.nodes[0].take().unwrap().end(Signal::TERM);
-    counts(&mut trial, 3, &load).await;
+    cluster.nodes[0].take().unwrap().end(Signal::TERM);
+    counts(&mut cluster, 3, &load).await;
     // None of them is left without the others: the newcomer's blocks come from those who are there.
-    trial.nodes[fifth].take().unwrap().end(Signal::TERM);
-    trial.empty(fifth);
-    trial.start_one(fifth, &[]);
-    let scratch = Load::start(trial.node(fifth), 1_000_000);
+    cluster.nodes[fifth].take().unwrap().end(Signal::TERM);
+    cluster.empty(fifth);
+    cluster.start_one(fifth, &[]);
+    let scratch = Load::start(cluster.node(fifth), 1_000_000);
     scratch.until_more(10).await;
-    counts(&mut trial, 2, &load).await;
+    counts(&mut cluster, 2, &load).await;
 
     let mut acknowledged = load.end().await;
     acknowledged.extend(scratch.end().await);
-    trial.settle_certified();
+    cluster.settle_certified();
     for node in 1..=fifth {
-        let there = trial.ids(node).await;
+        let there = cluster.ids(node).await;
         let lost: Vec<_> = acknowledged.difference(&there).collect();
         assert!(lost.is_empty(), "node {node} has lost {lost:?}");
     }
-    trial.stop();
-    trial.verify_of(1..=fifth);
+    cluster.stop();
+    cluster.verify_of(1..=fifth);
 }
 
 /// Its memory was changed behind the ledger's back: what it comes to is another result.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_whose_results_lie_is_named_and_the_others_go_on() {
-    let mut trial = trial(4);
-    trial.start();
-    let client = trial.node(0).connect().await;
+    let mut cluster = cluster(4);
+    cluster.start();
+    let client = cluster.node(0).connect().await;
     let rows = "CREATE TABLE accounts (id int PRIMARY KEY, balance int);
                 CREATE TABLE needles (a text PRIMARY KEY)";
     client.batch_execute(rows).await.unwrap();
     client.batch_execute("INSERT INTO accounts VALUES (1, 10), (2, 20)").await.unwrap();
-    trial.settle();
-    trial.nodes[3].take().unwrap().end(Signal::TERM);
-    trial.start_tampered(3, "a needle");
+    cluster.settle();
+    cluster.nodes[3].take().unwrap().end(Signal::TERM);
+    cluster.start_tampered(3, "a needle");
     // It takes part again.
-    trial.node(3).connect().await.execute("DELETE FROM needles", &[]).await.unwrap();
+    cluster.node(3).connect().await.execute("DELETE FROM needles", &[]).await.unwrap();
     client.batch_execute("INSERT INTO needles VALUES ('a needle')").await.unwrap();
     for _ in 0..5 {
         client.batch_execute("UPDATE accounts SET balance = balance * 2").await.unwrap();
     }
-    // By the result that it has signed, or, where it was told before it had signed, by its own word.
+    // By the result that it has signed, or, where it was told before it had signed, by its own
+    // word.
     let named = "SELECT count(*) FROM tally_cluster WHERE member = 4
                  AND (deviating_height IS NOT NULL OR trouble LIKE '%another result of block%')";
     for node in 0..3 {
-        let (other, since) = (trial.node(node).connect().await, std::time::Instant::now());
+        let (other, since) = (cluster.node(node).connect().await, std::time::Instant::now());
         while other.query_one(named, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-            assert!(since.elapsed() < orderers::PATIENCE, "{:#}", trial.status());
+            assert!(since.elapsed() < orderers::PATIENCE, "{:#}", cluster.status());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
-    assert!(member(&trial, 3)["votes"]["diverged"].is_string(), "{:#}", trial.status());
-    let stopped = trial.node(3).connect().await;
+    assert!(member(&cluster, 3)["votes"]["diverged"].is_string(), "{:#}", cluster.status());
+    let stopped = cluster.node(3).connect().await;
     let refused = stopped.execute("DELETE FROM needles", &[]).await.unwrap_err();
     assert_eq!(refused.code().map(|code| code.code()), Some("25006"), "{refused:?}");
     client.execute("DELETE FROM needles", &[]).await.unwrap();

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use tokio_postgres::Client;
 
-use super::clusters::Trial;
+use super::clusters::TestCluster;
 use super::*;
 
 async fn inserted(client: &Client, id: i32) -> Result<(), (String, String, String)> {
@@ -21,16 +21,16 @@ async fn shown(client: &Client, name: &str) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_answers_when_most_have_it_or_when_it_is_certified() {
-    let mut trial = Trial::start(3);
-    let leader = trial.leader();
+    let mut cluster = TestCluster::start(3);
+    let leader = cluster.leader();
     let others = [(leader + 1) % 3, (leader + 2) % 3];
-    let client = trial.connect(leader).await;
+    let client = cluster.connect(leader).await;
     client.batch_execute("CREATE TABLE notes (id int PRIMARY KEY)").await.unwrap();
     client.batch_execute("SET tally.acknowledge = 'CERTIFIED'").await.unwrap();
     for id in 0..5 {
         inserted(&client, id).await.unwrap();
         let height = shown(&client, "tally.seen_height").await;
-        let votes = trial.status()["members"][leader]["votes"].clone();
+        let votes = cluster.status()["members"][leader]["votes"].clone();
         let certified = votes["certified"][0].as_i64();
         assert!(certified >= Some(height), "block {height} was acknowledged: {votes}");
     }
@@ -38,7 +38,7 @@ async fn a_cluster_answers_when_most_have_it_or_when_it_is_certified() {
     assert_eq!(refused.0, "23505", "what is in no state waits for no certificate");
 
     // By the default rule all three have to sign.
-    trial.nodes[others[0]].take().unwrap().signal(Signal::KILL);
+    cluster.nodes[others[0]].take().unwrap().signal(Signal::KILL);
     client
         .batch_execute("SET tally.commit_timeout = '700ms'; SET tally.transaction_key = 'one'")
         .await
@@ -63,16 +63,16 @@ async fn a_cluster_answers_when_most_have_it_or_when_it_is_certified() {
     }
 
     // The leader's own disk has it, and no one is told that it is committed.
-    trial.nodes[others[1]].take().unwrap().signal(Signal::KILL);
+    cluster.nodes[others[1]].take().unwrap().signal(Signal::KILL);
     let (code, ..) = inserted(&client, 14).await.unwrap_err();
     assert_eq!(code, "08007");
     for node in others {
-        trial.nodes[node] = Some(Node::start(&trial.data(node)));
+        cluster.nodes[node] = Some(Node::start(&cluster.data(node)));
     }
-    let client = trial.connect(leader).await;
+    let client = cluster.connect(leader).await;
     client.batch_execute("SET tally.acknowledge = certified").await.unwrap();
     inserted(&client, 15).await.unwrap();
-    trial.settle();
+    cluster.settle();
 }
 
 #[tokio::test(flavor = "multi_thread")]

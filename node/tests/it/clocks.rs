@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 use tokio_postgres::Client;
 
-use super::clusters::Trial;
+use super::clusters::TestCluster;
 use super::*;
 
 /// Of what a wrong clock leads to.
@@ -25,11 +25,11 @@ fn start(data: &Path) -> Node {
     Node::start_logging(command, data, &[], log)
 }
 
-fn set_clock(trial: &Trial, node: usize, ahead_s: i64) {
+fn set_clock(cluster: &TestCluster, node: usize, ahead_s: i64) {
     // At once: half of a number would be another time.
-    let made = trial.all().join("clock");
+    let made = cluster.all().join("clock");
     std::fs::write(&made, ahead_s.to_string()).unwrap();
-    std::fs::rename(made, clock_file(&trial.data(node))).unwrap();
+    std::fs::rename(made, clock_file(&cluster.data(node))).unwrap();
 }
 
 /// By how many seconds the time of a new block is wrong.
@@ -56,16 +56,16 @@ fn offset_s(node: &Node) -> f64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_go_on_at_the_right_time_whatever_a_leaders_clock_says() {
-    let mut trial = Trial::start_by(3, &[], start);
+    let mut cluster = TestCluster::start_by(3, &[], start);
     let table = "CREATE TABLE notes (id bigint PRIMARY KEY, at timestamptz)";
-    trial.connect(0).await.batch_execute(table).await.unwrap();
+    cluster.connect(0).await.batch_execute(table).await.unwrap();
     let mut id = 0;
     for ahead_s in [600, -600] {
-        trial.settle();
-        let leader = trial.leader();
-        let (other, own) = ((leader + 1) % 3, trial.connect(leader).await);
-        let client = trial.connect(other).await;
-        set_clock(&trial, leader, ahead_s);
+        cluster.settle();
+        let leader = cluster.leader();
+        let (other, own) = ((leader + 1) % 3, cluster.connect(leader).await);
+        let client = cluster.connect(other).await;
+        set_clock(&cluster, leader, ahead_s);
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(6) {
             id += 1;
@@ -75,22 +75,22 @@ async fn writes_go_on_at_the_right_time_whatever_a_leaders_clock_says() {
         }
         let way = if ahead_s > 0 { "ahead of" } else { "behind" };
         let said = format!("s {way} those of most members: set it right");
-        let node = trial.nodes[leader].as_ref().unwrap();
-        until("another one leads", || trial.leader() != leader, || trial.status().to_string())
+        let node = cluster.nodes[leader].as_ref().unwrap();
+        until("another one leads", || cluster.leader() != leader, || cluster.status().to_string())
             .await;
         until("/readyz", || node.fetch("/readyz").contains(&said), || node.fetch("/readyz")).await;
         assert!((offset_s(node) - ahead_s as f64).abs() < 5.0, "{}", offset_s(node));
-        assert!(offset_s(trial.nodes[other].as_ref().unwrap()).abs() < 5.0);
-        let shown = run(&["cluster", "status", "--folder", path(&trial.all())]);
+        assert!(offset_s(cluster.nodes[other].as_ref().unwrap()).abs() < 5.0);
+        let shown = run(&["cluster", "status", "--folder", path(&cluster.all())]);
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
         assert!(shown.contains(&said), "{shown}");
-        let log = std::fs::read_to_string(trial.data(leader).with_extension("log")).unwrap();
+        let log = std::fs::read_to_string(cluster.data(leader).with_extension("log")).unwrap();
         assert!(log.contains(&said), "{log}");
         // What it measures for its own sessions is wrong too.
         let refused = own.batch_execute("INSERT INTO notes VALUES (-1)").await.unwrap_err();
         assert_eq!(refused.code().map(|code| code.code()), Some("55000"), "{refused:?}");
 
-        set_clock(&trial, leader, 0);
+        set_clock(&cluster, leader, 0);
         until("it is well", || node.fetch("/readyz").contains(" 200 "), || node.fetch("/readyz"))
             .await;
         id += 1;
@@ -98,23 +98,23 @@ async fn writes_go_on_at_the_right_time_whatever_a_leaders_clock_says() {
     }
 
     // One that begins with a wrong clock, and cannot know by itself.
-    let wrong = (trial.leader() + 1) % 3;
-    trial.nodes[wrong].take().unwrap().signal(Signal::KILL);
-    set_clock(&trial, wrong, 600);
-    trial.nodes[wrong] = Some(start(&trial.data(wrong)));
-    let client = trial.connect(wrong).await;
+    let wrong = (cluster.leader() + 1) % 3;
+    cluster.nodes[wrong].take().unwrap().signal(Signal::KILL);
+    set_clock(&cluster, wrong, 600);
+    cluster.nodes[wrong] = Some(start(&cluster.data(wrong)));
+    let client = cluster.connect(wrong).await;
     id += 1;
     assert!(off_s(&client, id).await.abs() <= 5);
-    let leader = trial.leader();
+    let leader = cluster.leader();
     assert_ne!(leader, wrong);
-    trial.nodes[leader].take().unwrap().signal(Signal::KILL);
+    cluster.nodes[leader].take().unwrap().signal(Signal::KILL);
     let last = 3 - leader - wrong;
-    let client = trial.connect(last).await;
+    let client = cluster.connect(last).await;
     id += 1;
     assert!(off_s(&client, id).await.abs() <= 5, "of two clocks the one ahead does not lead");
-    trial.nodes[leader] = Some(start(&trial.data(leader)));
-    trial.settle();
-    trial.stop();
-    let heads = trial.verify();
+    cluster.nodes[leader] = Some(start(&cluster.data(leader)));
+    cluster.settle();
+    cluster.stop();
+    let heads = cluster.verify();
     assert!(heads.iter().all(|head| *head == heads[0]), "{heads:?}");
 }

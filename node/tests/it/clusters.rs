@@ -17,33 +17,33 @@ use super::*;
 const AWAY: Promise =
     Promise::new("writes go on behind a leader's death", Duration::from_secs(2)).times(2.0);
 
-pub struct Trial {
+pub struct TestCluster {
     folder: tempfile::TempDir,
     /// What `init` said.
     pub made: Value,
     pub nodes: Vec<Option<Node>>,
 }
 
-impl Trial {
-    pub fn start(nodes: u16) -> Trial {
-        Trial::start_with(nodes, &[])
+impl TestCluster {
+    pub fn start(nodes: u16) -> TestCluster {
+        TestCluster::start_with(nodes, &[])
     }
 
-    pub fn start_with(nodes: u16, more: &[&str]) -> Trial {
-        Trial::start_by(nodes, more, Node::start)
+    pub fn start_with(nodes: u16, more: &[&str]) -> TestCluster {
+        TestCluster::start_by(nodes, more, Node::start)
     }
 
     /// `start`: of the node in a folder.
-    pub fn start_by(nodes: u16, more: &[&str], start: impl Fn(&Path) -> Node) -> Trial {
+    pub fn start_by(nodes: u16, more: &[&str], start: impl Fn(&Path) -> Node) -> TestCluster {
         let folder = tempfile::tempdir().unwrap();
         let (path_of, port) = (folder.path().join("all"), free_ports(3 * nodes).to_string());
         let count = nodes.to_string();
         let init = ["--output", "json", "cluster", "init", "--folder", path(&path_of), "--nodes"];
         let made = run(&[&init[..], &[&*count, "--port", &port], more].concat());
         assert_eq!(made.status.code(), Some(0), "{made:?}");
-        let mut trial = Trial { folder, made: json(&made), nodes: Vec::new() };
-        trial.nodes = (0..nodes.into()).map(|node| Some(start(&trial.data(node)))).collect();
-        trial
+        let mut cluster = TestCluster { folder, made: json(&made), nodes: Vec::new() };
+        cluster.nodes = (0..nodes.into()).map(|node| Some(start(&cluster.data(node)))).collect();
+        cluster
     }
 
     pub fn all(&self) -> PathBuf {
@@ -163,26 +163,26 @@ pub async fn ids(client: &Client) -> BTreeSet<i64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_outlives_its_leader() {
-    let mut trial = Trial::start(3);
-    let client = trial.connect(1).await;
+    let mut cluster = TestCluster::start(3);
+    let client = cluster.connect(1).await;
     client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY)").await.unwrap();
     client.execute("INSERT INTO notes VALUES (-1)", &[]).await.unwrap();
     assert_eq!(ids(&client).await, BTreeSet::from([-1]), "a session sees its own past");
-    trial.settle();
+    cluster.settle();
     let refused = client.batch_execute("SET ledger.protocol = 'silo'").await.unwrap_err();
     assert_eq!(refused.code().map(|code| code.code()), Some("0A000"));
     let ends = Arc::new(AtomicBool::new(false));
     let mut loads = Vec::new();
     for node in 0..3 {
-        let client = trial.connect(node).await;
+        let client = cluster.connect(node).await;
         loads.push(tokio::spawn(load(client, node as i64 * 1_000_000, Arc::clone(&ends))));
     }
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let leader = trial.leader();
-    trial.nodes[leader].take().unwrap().signal(Signal::KILL);
+    let leader = cluster.leader();
+    cluster.nodes[leader].take().unwrap().signal(Signal::KILL);
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let again = Node::start(&trial.data(leader));
-    trial.nodes[leader] = Some(again);
+    let again = Node::start(&cluster.data(leader));
+    cluster.nodes[leader] = Some(again);
     tokio::time::sleep(Duration::from_millis(500)).await;
     ends.store(true, Ordering::SeqCst);
     let mut acknowledged = BTreeSet::from([-1]);
@@ -194,46 +194,46 @@ async fn a_cluster_outlives_its_leader() {
         }
         acknowledged.extend(ids);
     }
-    assert_ne!(trial.leader(), leader);
-    trial.settle();
+    assert_ne!(cluster.leader(), leader);
+    cluster.settle();
     for node in 0..3 {
-        let there = ids(&trial.connect(node).await).await;
+        let there = ids(&cluster.connect(node).await).await;
         let lost: Vec<_> = acknowledged.difference(&there).collect();
         assert!(lost.is_empty(), "node {node} has lost {lost:?}");
     }
-    trial.stop();
-    let heads = trial.verify();
+    cluster.stop();
+    let heads = cluster.verify();
     assert!(heads.iter().all(|head| *head == heads[0]), "{heads:?}");
 }
 
 /// Without a majority nothing is ordered, and readers go on; a member's folder is its node's alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_minority_waits() {
-    let mut trial = Trial::start(3);
-    let client = trial.connect(0).await;
+    let mut cluster = TestCluster::start(3);
+    let client = cluster.connect(0).await;
     client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY)").await.unwrap();
-    trial.settle();
+    cluster.settle();
     for node in [1, 2] {
-        trial.nodes[node].take().unwrap().signal(Signal::KILL);
+        cluster.nodes[node].take().unwrap().signal(Signal::KILL);
     }
     let text = "INSERT INTO notes VALUES (1)";
     let insert = tokio::spawn(async move { client.execute(text, &[]).await });
-    let reader = trial.connect_with(0, "-c tally.catch_up_timeout=0").await.unwrap();
+    let reader = cluster.connect_with(0, "-c tally.catch_up_timeout=0").await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!insert.is_finished(), "acknowledged by one of three");
     assert!(ids(&reader).await.is_empty());
-    let status = run(&["cluster", "status", "--folder", path(&trial.all())]);
+    let status = run(&["cluster", "status", "--folder", path(&cluster.all())]);
     assert_eq!(status.status.code(), Some(1));
-    trial.nodes[1] = Some(Node::start(&trial.data(1)));
+    cluster.nodes[1] = Some(Node::start(&cluster.data(1)));
     insert.await.unwrap().unwrap();
     assert_eq!(ids(&reader).await, BTreeSet::from([1]));
-    trial.nodes[2] = Some(Node::start(&trial.data(2)));
-    trial.settle();
-    trial.stop();
-    let checkpoint = run(&["checkpoint", "--data", path(&trial.data(0))]);
+    cluster.nodes[2] = Some(Node::start(&cluster.data(2)));
+    cluster.settle();
+    cluster.stop();
+    let checkpoint = run(&["checkpoint", "--data", path(&cluster.data(0))]);
     assert_eq!(checkpoint.status.code(), Some(1), "no member adds to the ledger alone");
-    std::fs::remove_dir_all(trial.data(0).join("cluster")).unwrap();
-    let alone = run(&["serve", "--data", path(&trial.data(0)), "--listen", "127.0.0.1:0"]);
+    std::fs::remove_dir_all(cluster.data(0).join("cluster")).unwrap();
+    let alone = run(&["serve", "--data", path(&cluster.data(0)), "--listen", "127.0.0.1:0"]);
     assert_eq!(alone.status.code(), Some(1));
     let said = String::from_utf8_lossy(&alone.stderr).into_owned();
     assert!(said.contains("that of a cluster, ordered by raft"), "{said}");

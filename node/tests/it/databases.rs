@@ -369,8 +369,8 @@ async fn work(
 /// Members order one ledger. What is recorded nevertheless makes nothing.
 #[tokio::test]
 async fn a_cluster_makes_no_databases() {
-    let trial = super::clusters::Trial::start(1);
-    let client = trial.connect(0).await;
+    let cluster = super::clusters::TestCluster::start(1);
+    let client = cluster.connect(0).await;
     for text in ["CREATE DATABASE shop", "DROP DATABASE shop", "ALTER DATABASE shop RENAME TO b"] {
         let refused = client.batch_execute(text).await.unwrap_err();
         let told = refused.as_db_error().unwrap();
@@ -378,5 +378,5 @@ async fn a_cluster_makes_no_databases() {
         assert!(told.message().ends_with("in a cluster is not supported"), "{told:?}");
         assert!(told.hint().unwrap().contains("cluster of its own"), "{told:?}");
     }
-    assert!(folders(&trial.data(0).join("databases")).is_empty());
+    assert!(folders(&cluster.data(0).join("databases")).is_empty());
 }

@@ -2,7 +2,7 @@
 
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use super::clusters::Trial;
+use super::clusters::TestCluster;
 use super::organisations::printed;
 use super::{Node, path};
 
@@ -56,9 +56,9 @@ async fn two_banks_endorse_over_their_clusters_network() {
     let start = |data: &std::path::Path| {
         Node::start_with(super::tally(&[]), data, &["--set", "approval_check=look"])
     };
-    let mut trial = Trial::start_by(2, &[], start);
+    let mut cluster = TestCluster::start_by(2, &[], start);
     let keys = tempfile::tempdir().unwrap();
-    let (first, second) = (trial.connect(0).await, trial.connect(1).await);
+    let (first, second) = (cluster.connect(0).await, cluster.connect(1).await);
     let run = async |text: &str| {
         first.simple_query(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
     };
@@ -70,7 +70,7 @@ async fn two_banks_endorse_over_their_clusters_network() {
         let root = keys.path().join(bank);
         let public = printed(&["identity", "new", path(&root)]);
         run(&format!("CREATE ORGANISATION {bank} KEY '{public}'")).await;
-        let own = printed(&["identity", "node", "--data", path(&trial.data(node))]);
+        let own = printed(&["identity", "node", "--data", path(&cluster.data(node))]);
         let add = format!("ALTER ORGANISATION {bank} ADD KEY '{own}' FOR NODE one");
         let by = ["sign", "--key", path(&root), "--user", "tally", "--ledger", &ledger];
         let signed = printed(&[&by[..], &["schema", &add]].concat());
@@ -101,7 +101,7 @@ async fn two_banks_endorse_over_their_clusters_network() {
     assert_eq!(shown(&second, AMOUNTS).await, "BalA,50 BalB,105");
 
     // Many at once on the same two rows: each is valid or stale, and none is lost or done twice.
-    let clients = futures::future::join_all((0..6).map(|at| trial.connect(at % 2))).await;
+    let clients = futures::future::join_all((0..6).map(|at| cluster.connect(at % 2))).await;
     let ends = clients.iter().map(async |client| {
         client.simple_query("SET tally.endorse = on").await.unwrap();
         let mut done = 0;
@@ -116,11 +116,11 @@ async fn two_banks_endorse_over_their_clusters_network() {
     let done: i32 = futures::future::join_all(ends).await.into_iter().sum();
     assert!(done > 0, "one of those that meet is valid");
     let expected = format!("BalA,{} BalB,{}", 50 - done, 105 + done);
-    trial.settle();
+    cluster.settle();
     assert_eq!(shown(&first, AMOUNTS).await, expected, "{done} of 30");
 
     // More than a member does at a time, which wait for each other; each on a row of its own.
-    let many = futures::future::join_all((0..30).map(|_| trial.connect(0))).await;
+    let many = futures::future::join_all((0..30).map(|_| cluster.connect(0))).await;
     let each = many.iter().enumerate().map(async |(at, client)| {
         client.simple_query("SET tally.endorse = on").await.unwrap();
         for text in [
@@ -132,7 +132,7 @@ async fn two_banks_endorse_over_their_clusters_network() {
     });
     futures::future::join_all(each).await;
     assert_eq!(shown(&first, "SELECT count(*) FROM balances WHERE amount = 2").await, "30");
-    trial.stop();
-    let heads = trial.verify();
+    cluster.stop();
+    let heads = cluster.verify();
     assert_eq!(heads[0], heads[1]);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_postgres::{Client, NoTls};
 
-use super::clusters::Trial;
+use super::clusters::TestCluster;
 use super::promises::Promise;
 use super::*;
 
@@ -15,7 +15,7 @@ const GIVEN_UP: Promise =
 
 const TABLE: &str = "CREATE TABLE notes (id bigint PRIMARY KEY)";
 
-impl Trial {
+impl TestCluster {
     fn port(&self, node: usize) -> String {
         let listen = self.nodes[node].as_ref().unwrap().ready["listen"].as_str().unwrap();
         listen.rsplit(':').next().unwrap().to_owned()
@@ -60,22 +60,22 @@ fn code(error: &tokio_postgres::Error) -> String {
 /// A node that was behind for a while shows nothing older than what its client has seen.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_finds_its_past_on_another_node() {
-    let mut trial = Trial::start(3);
-    let writer = trial.connect(trial.leader()).await;
+    let mut cluster = TestCluster::start(3);
+    let writer = cluster.connect(cluster.leader()).await;
     writer.batch_execute(TABLE).await.unwrap();
-    trial.settle();
-    let leader = trial.leader();
+    cluster.settle();
+    let leader = cluster.leader();
     let behind = (leader + 1) % 3;
-    let pooled = trial.connect(behind).await;
-    let newest = trial
+    let pooled = cluster.connect(behind).await;
+    let newest = cluster
         .connect_with(behind, "-c tally.linearizable_reads=on -c tally.catch_up_timeout=3s")
         .await
         .unwrap();
-    let as_it_is = trial.connect_with(behind, "-c tally.catch_up_timeout=0").await.unwrap();
+    let as_it_is = cluster.connect_with(behind, "-c tally.catch_up_timeout=0").await.unwrap();
     let mut stale = 0;
     for id in 0..8 {
         // It hears of nothing meanwhile, and is asked as soon as it is there again.
-        trial.freeze(behind, Signal::STOP);
+        cluster.freeze(behind, Signal::STOP);
         for more in 0..20 {
             let text = format!("INSERT INTO notes VALUES ({})", 20 * id + more);
             writer.batch_execute(&text).await.unwrap();
@@ -85,11 +85,11 @@ async fn a_session_finds_its_past_on_another_node() {
         let count = "SELECT count(*) FROM notes";
         let thaw = async {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            trial.freeze(behind, Signal::CONT);
+            cluster.freeze(behind, Signal::CONT);
         };
         let asked = async {
             match id % 4 {
-                0 => number(&trial.connect(behind).await, count).await,
+                0 => number(&cluster.connect(behind).await, count).await,
                 1 => {
                     let text = format!("SET tally.seen_height = {seen}");
                     pooled.batch_execute(&text).await.unwrap();
@@ -116,10 +116,11 @@ async fn a_session_finds_its_past_on_another_node() {
     assert_eq!(code(&wrong), "22023");
 
     for node in (0..3).filter(|node| *node != behind) {
-        trial.kill(node);
+        cluster.kill(node);
     }
     let began = Instant::now();
-    let refused = trial.connect_with(behind, "-c tally.catch_up_timeout=500ms").await.unwrap_err();
+    let refused =
+        cluster.connect_with(behind, "-c tally.catch_up_timeout=500ms").await.unwrap_err();
     assert_eq!(code(&refused), "57P03", "no majority says what was ordered: {refused:?}");
     GIVEN_UP.hold(began.elapsed() - Duration::from_millis(500));
     let waits = newest.batch_execute("SELECT 1").await.unwrap_err();
@@ -152,9 +153,9 @@ fn answered(ports: &[String], attributes: &str, text: &str) -> Output {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_know_all_nodes_go_to_one_that_writes() {
-    let mut trial = Trial::start(3);
-    trial.connect(0).await.batch_execute(TABLE).await.unwrap();
-    let ports: Vec<String> = (0..3).map(|node| trial.port(node)).collect();
+    let mut cluster = TestCluster::start(3);
+    cluster.connect(0).await.batch_execute(TABLE).await.unwrap();
+    let ports: Vec<String> = (0..3).map(|node| cluster.port(node)).collect();
     let said = |output: &Output| String::from_utf8_lossy(&output.stdout).trim().to_owned();
     for attributes in ["any", "read-write", "primary", "prefer-standby"] {
         let shown = answered(&ports, attributes, "SHOW transaction_read_only");
@@ -164,8 +165,8 @@ async fn clients_that_know_all_nodes_go_to_one_that_writes() {
     for attributes in ["read-only", "standby"] {
         assert!(!psql(&ports, attributes, "SELECT 1").status.success(), "{attributes}");
     }
-    let leader = trial.leader();
-    trial.kill(leader);
+    let leader = cluster.leader();
+    cluster.kill(leader);
     let rest: Vec<usize> = (0..3).filter(|node| *node != leader).collect();
     // The dead one first.
     let order = [&ports[leader], &ports[rest[0]], &ports[rest[1]]].map(String::clone);
@@ -174,13 +175,13 @@ async fn clients_that_know_all_nodes_go_to_one_that_writes() {
     let read = answered(&order, "any", "SELECT id FROM notes");
     assert_eq!(said(&read), "1", "{read:?}");
     // A node that has lost the others is passed over, as the ones that are gone.
-    trial.kill(rest[1]);
+    cluster.kill(rest[1]);
     let alone = psql(&order, "read-write", "SELECT 1");
     assert!(!alone.status.success());
     let why = String::from_utf8_lossy(&alone.stderr).into_owned();
     assert!(why.contains("has not caught up with the others"), "{why}");
-    trial.nodes[leader] = Some(Node::start(&trial.data(leader)));
-    let last = [ports[rest[0]].clone(), ports[rest[1]].clone(), trial.port(leader)];
+    cluster.nodes[leader] = Some(Node::start(&cluster.data(leader)));
+    let last = [ports[rest[0]].clone(), ports[rest[1]].clone(), cluster.port(leader)];
     let read = answered(&last, "primary", "SELECT id FROM notes");
     assert_eq!(said(&read), "1", "{read:?}");
 }
@@ -188,15 +189,15 @@ async fn clients_that_know_all_nodes_go_to_one_that_writes() {
 /// Whatever the leader's death cuts off: what is asked again at another node runs once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_runs_once_whichever_node_is_asked() {
-    let mut trial = Trial::start(3);
-    let client = trial.connect(0).await;
+    let mut cluster = TestCluster::start(3);
+    let client = cluster.connect(0).await;
     client.batch_execute(TABLE).await.unwrap();
     client.batch_execute("CREATE TABLE sums (id int PRIMARY KEY, n bigint)").await.unwrap();
     client.batch_execute("INSERT INTO sums VALUES (1, 0)").await.unwrap();
     let (mut known, mut unknown) = (0, 0);
     for round in 0..6 {
-        let leader = trial.leader();
-        let client = trial.connect(leader).await;
+        let leader = cluster.leader();
+        let client = cluster.connect(leader).await;
         let send = |round: i32| {
             format!(
                 "SET tally.transaction_key = 'key {round}';
@@ -206,9 +207,9 @@ async fn a_key_runs_once_whichever_node_is_asked() {
         let text = send(round);
         let first = tokio::spawn(async move { client.batch_execute(&text).await });
         tokio::time::sleep(Duration::from_micros(700 * round as u64)).await;
-        trial.kill(leader);
+        cluster.kill(leader);
         let first = first.await.unwrap();
-        let other = trial.connect((leader + 1) % 3).await;
+        let other = cluster.connect((leader + 1) % 3).await;
         let asked = format!("SELECT * FROM tally_outcome('key {round}')");
         let outcome = other.query_opt(&asked, &[]).await.unwrap();
         let before = outcome.map(|row| (row.get::<_, String>(0), row.get::<_, i64>(2)));
@@ -221,7 +222,7 @@ async fn a_key_runs_once_whichever_node_is_asked() {
         }
         // Asked again, in any case, at both nodes that are left.
         for node in [1, 2] {
-            let other = trial.connect((leader + node) % 3).await;
+            let other = cluster.connect((leader + node) % 3).await;
             let again = other.batch_execute(&send(round)).await;
             let runs = before.is_none() && node == 1;
             match again {
@@ -235,11 +236,11 @@ async fn a_key_runs_once_whichever_node_is_asked() {
         }
         let sum: i64 = other.query_one("SELECT n FROM sums", &[]).await.unwrap().get(0);
         assert_eq!(sum, i64::from(round) + 1);
-        trial.nodes[leader] = Some(Node::start(&trial.data(leader)));
+        cluster.nodes[leader] = Some(Node::start(&cluster.data(leader)));
     }
     eprintln!("{known} had been ordered, {unknown} had not");
-    trial.settle();
-    trial.stop();
-    let heads = trial.verify();
+    cluster.settle();
+    cluster.stop();
+    let heads = cluster.verify();
     assert!(heads.iter().all(|head| *head == heads[0]), "{heads:?}");
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tokio_postgres::Client;
 
-use super::clusters::{Trial, free_ports};
+use super::clusters::{TestCluster, free_ports};
 use super::promises::Promise;
 use super::*;
 
@@ -31,19 +31,19 @@ pub fn start(data: &Path) -> Node {
     Node { child, ready: serde_json::from_str(&line).unwrap_or_default() }
 }
 
-impl Trial {
+impl TestCluster {
     /// The nodes of a new cluster, as they stand in their folders.
-    pub fn as_configured(nodes: u16) -> Trial {
-        Trial::as_configured_with(nodes, &[])
+    pub fn as_configured(nodes: u16) -> TestCluster {
+        TestCluster::as_configured_with(nodes, &[])
     }
 
-    pub fn as_configured_with(nodes: u16, more: &[&str]) -> Trial {
-        let mut trial = Trial::start_with(nodes, more);
+    pub fn as_configured_with(nodes: u16, more: &[&str]) -> TestCluster {
+        let mut cluster = TestCluster::start_with(nodes, more);
         for node in 0..usize::from(nodes) {
-            trial.nodes[node].take().unwrap().signal(Signal::TERM);
+            cluster.nodes[node].take().unwrap().signal(Signal::TERM);
         }
-        trial.nodes = (0..nodes.into()).map(|node| Some(start(&trial.data(node)))).collect();
-        trial
+        cluster.nodes = (0..nodes.into()).map(|node| Some(start(&cluster.data(node)))).collect();
+        cluster
     }
 }
 
@@ -74,40 +74,40 @@ async fn load(client: Client, from: i64, ends: Arc<AtomicBool>) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_is_added_under_load_and_another_one_removed() {
-    let mut trial = Trial::as_configured(3);
-    let client = trial.connect(0).await;
+    let mut cluster = TestCluster::as_configured(3);
+    let client = cluster.connect(0).await;
     client.batch_execute(TABLE).await.unwrap();
     insert(&client, 0..200).await;
     let ends = Arc::new(AtomicBool::new(false));
-    let load = tokio::spawn(load(trial.connect(1).await, 1_000_000, Arc::clone(&ends)));
-    let all = trial.all();
+    let load = tokio::spawn(load(cluster.connect(1).await, 1_000_000, Arc::clone(&ends)));
+    let all = cluster.all();
     let port = free_ports(3).to_string();
     let add = ["--output", "json", "cluster", "add", "--folder", path(&all), "--port", &port];
     let added = run(&add);
     assert_eq!(added.status.code(), Some(0), "{added:?}");
     assert_eq!(json(&added)["member"], 4);
-    trial.nodes.push(Some(start(&trial.data(3))));
-    let newcomer = trial.connect(3).await;
+    cluster.nodes.push(Some(start(&cluster.data(3))));
+    let newcomer = cluster.connect(3).await;
     assert!(count(&newcomer).await >= 200);
     // Learner first, then voter: three of four are a majority only if it votes.
-    let voting = || trial.status()["members"].as_array().unwrap().len() == 4;
-    assert!(voting(), "{:#}", trial.status());
+    let voting = || cluster.status()["members"].as_array().unwrap().len() == 4;
+    assert!(voting(), "{:#}", cluster.status());
     insert(&newcomer, 200..210).await;
     ends.store(true, Ordering::SeqCst);
     let slowest = load.await.unwrap();
     UNDISTURBED.hold(slowest);
-    trial.settle();
+    cluster.settle();
     tokio::time::sleep(Duration::from_secs(1)).await;
 
-    let leader = trial.leader();
-    trial.nodes[leader].take().unwrap().signal(Signal::KILL);
+    let leader = cluster.leader();
+    cluster.nodes[leader].take().unwrap().signal(Signal::KILL);
     let other = if leader == 3 { 0 } else { 3 };
-    insert(&trial.connect(other).await, 300..310).await;
-    trial.nodes[leader] = Some(start(&trial.data(leader)));
-    trial.settle();
+    insert(&cluster.connect(other).await, 300..310).await;
+    cluster.nodes[leader] = Some(start(&cluster.data(leader)));
+    cluster.settle();
 
     // The leader itself goes.
-    let leader = trial.leader();
+    let leader = cluster.leader();
     let id = (leader + 1).to_string();
     let remove = ["cluster", "remove", "--folder", path(&all), "--member", &id];
     // A founder too: the other three say who votes from now on.
@@ -117,14 +117,14 @@ async fn a_member_is_added_under_load_and_another_one_removed() {
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(!shown.contains("nothing more will be certified"), "{shown}");
     let left: Vec<usize> = (0..4).filter(|node| *node != leader).collect();
-    let client = trial.connect(left[0]).await;
+    let client = cluster.connect(left[0]).await;
     insert(&client, 400..410).await;
     let refused = run(&remove);
     assert_eq!(refused.status.code(), Some(1), "it is no member any more");
     // The others do not answer it, not even what they are.
     let mut alone = None;
     for _ in 0..100 {
-        let asked = run(&["cluster", "status", "--folder", path(&trial.data(leader))]);
+        let asked = run(&["cluster", "status", "--folder", path(&cluster.data(leader))]);
         alone = asked.status.code();
         if alone == Some(1) {
             break;
@@ -132,16 +132,16 @@ async fn a_member_is_added_under_load_and_another_one_removed() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(alone, Some(1));
-    trial.nodes[leader].take().unwrap().signal(Signal::KILL);
+    cluster.nodes[leader].take().unwrap().signal(Signal::KILL);
     // Two of three.
-    trial.nodes[left[1]].take().unwrap().signal(Signal::KILL);
-    insert(&trial.connect(left[2]).await, 500..510).await;
-    trial.nodes[left[1]] = Some(start(&trial.data(left[1])));
-    let expected = count(&trial.connect(left[0]).await).await;
+    cluster.nodes[left[1]].take().unwrap().signal(Signal::KILL);
+    insert(&cluster.connect(left[2]).await, 500..510).await;
+    cluster.nodes[left[1]] = Some(start(&cluster.data(left[1])));
+    let expected = count(&cluster.connect(left[0]).await).await;
     for node in left {
-        assert_eq!(count(&trial.connect(node).await).await, expected);
+        assert_eq!(count(&cluster.connect(node).await).await, expected);
     }
-    trial.settle();
+    cluster.settle();
 
     // The others refuse the keys of the first folder from now on: the second one's will do.
     if leader != 0 {
@@ -153,30 +153,30 @@ async fn a_member_is_added_under_load_and_another_one_removed() {
         assert!(said.contains("no result is certified any more"), "{said}");
         let removed = run(&[&remove[..], &["--yes"]].concat());
         assert_eq!(removed.status.code(), Some(0), "{removed:?}");
-        trial.nodes[0].take().unwrap().signal(Signal::KILL);
-        trial.settle();
-        assert_eq!(trial.status()["members"].as_array().unwrap().len(), 2);
+        cluster.nodes[0].take().unwrap().signal(Signal::KILL);
+        cluster.settle();
+        assert_eq!(cluster.status()["members"].as_array().unwrap().len(), 2);
     }
-    trial.stop();
-    let heads: BTreeSet<String> = trial.verify().into_iter().collect();
+    cluster.stop();
+    let heads: BTreeSet<String> = cluster.verify().into_iter().collect();
     assert!(heads.len() <= 3, "those that were removed have earlier ones: {heads:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_lacks_what_was_pruned_takes_the_ledger_anew() {
-    let mut trial = Trial::as_configured(3);
-    let client = trial.connect(0).await;
+    let mut cluster = TestCluster::as_configured(3);
+    let client = cluster.connect(0).await;
     client.batch_execute(TABLE).await.unwrap();
     insert(&client, 0..20).await;
-    trial.settle();
-    let away = (trial.leader() + 1) % 3;
-    trial.freeze(away, Signal::STOP);
-    let mut frozen = trial.nodes[away].take().unwrap();
+    cluster.settle();
+    let away = (cluster.leader() + 1) % 3;
+    cluster.freeze(away, Signal::STOP);
+    let mut frozen = cluster.nodes[away].take().unwrap();
     let rest: Vec<usize> = (0..3).filter(|node| *node != away).collect();
-    let client = trial.connect(rest[0]).await;
+    let client = cluster.connect(rest[0]).await;
     insert(&client, 20..500).await;
     for node in &rest {
-        let data = trial.data(*node);
+        let data = cluster.data(*node);
         let refused = run(&["prune", "--data", path(&data), "--to-block", "400"]);
         assert_eq!(refused.status.code(), Some(1), "it may be sending them");
         let taken = run(&["checkpoint", "--data", path(&data)]);
@@ -184,23 +184,23 @@ async fn a_member_that_lacks_what_was_pruned_takes_the_ledger_anew() {
     }
     insert(&client, 500..600).await;
     drop(client);
-    trial.stop();
+    cluster.stop();
     for node in &rest {
-        let data = trial.data(*node);
+        let data = cluster.data(*node);
         let pruned =
             run(&["--output", "json", "prune", "--data", path(&data), "--to-block", "400"]);
         assert_eq!(pruned.status.code(), Some(0), "{pruned:?}");
         assert!(json(&pruned)["first_block"].as_u64().unwrap() > 30, "{:#}", json(&pruned));
     }
     for node in &rest {
-        trial.nodes[*node] = Some(start(&trial.data(*node)));
+        cluster.nodes[*node] = Some(start(&cluster.data(*node)));
     }
-    insert(&trial.connect(rest[1]).await, 600..620).await;
+    insert(&cluster.connect(rest[1]).await, 600..620).await;
     // It runs, and says why it goes no further.
     rustix::process::kill_process(rustix::process::Pid::from_child(&frozen.child), Signal::CONT)
         .unwrap();
     let says =
-        || trial.status()["members"][away]["standing"]["stopped"].as_str().map(str::to_owned);
+        || cluster.status()["members"][away]["standing"]["stopped"].as_str().map(str::to_owned);
     let mut said = None;
     for _ in 0..200 {
         said = says();
@@ -209,35 +209,35 @@ async fn a_member_that_lacks_what_was_pruned_takes_the_ledger_anew() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert!(said.is_some_and(|said| said.contains("restart it")), "{:#}", trial.status());
-    insert(&trial.connect(rest[0]).await, 620..630).await;
+    assert!(said.is_some_and(|said| said.contains("restart it")), "{:#}", cluster.status());
+    insert(&cluster.connect(rest[0]).await, 620..630).await;
     frozen.signal(Signal::KILL);
-    trial.nodes[away] = Some(start(&trial.data(away)));
-    assert_eq!(count(&trial.connect(away).await).await, 630);
-    insert(&trial.connect(away).await, 630..640).await;
+    cluster.nodes[away] = Some(start(&cluster.data(away)));
+    assert_eq!(count(&cluster.connect(away).await).await, 630);
+    insert(&cluster.connect(away).await, 630..640).await;
     // One of those that were pruned is not needed: the one that was away votes.
-    trial.nodes[rest[0]].take().unwrap().signal(Signal::KILL);
-    insert(&trial.connect(away).await, 640..650).await;
-    trial.nodes[rest[0]] = Some(start(&trial.data(rest[0])));
-    trial.settle();
-    trial.stop();
-    let heads = trial.verify();
+    cluster.nodes[rest[0]].take().unwrap().signal(Signal::KILL);
+    insert(&cluster.connect(away).await, 640..650).await;
+    cluster.nodes[rest[0]] = Some(start(&cluster.data(rest[0])));
+    cluster.settle();
+    cluster.stop();
+    let heads = cluster.verify();
     assert!(heads.iter().all(|head| *head == heads[0]), "{heads:?}");
 }
 
 /// What it has executed when it takes the ledger it does not execute again when it starts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_joins_executes_the_ledger_once() {
-    let trial = Trial::as_configured(3);
-    let client = trial.connect(0).await;
+    let cluster = TestCluster::as_configured(3);
+    let client = cluster.connect(0).await;
     client.batch_execute(TABLE).await.unwrap();
     insert(&client, 0..100).await;
-    let (all, port) = (trial.all(), free_ports(3).to_string());
+    let (all, port) = (cluster.all(), free_ports(3).to_string());
     let added = run(&["cluster", "add", "--folder", path(&all), "--port", &port]);
     assert_eq!(added.status.code(), Some(0), "{added:?}");
     let log = all.join("log");
     let kept = std::fs::File::create(&log).unwrap();
-    let mut joins = Node::start_logging(tally(&[]), &trial.data(3), &[], kept);
+    let mut joins = Node::start_logging(tally(&[]), &cluster.data(3), &[], kept);
     assert_eq!(count(&joins.connect().await).await, 100);
     joins.signal(Signal::TERM);
     let said = std::fs::read_to_string(&log).unwrap();
@@ -249,12 +249,12 @@ async fn a_member_that_joins_executes_the_ledger_once() {
 /// Whole folders, each of which would do in its own place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_in_the_place_of_another_one_is_refused() {
-    let mut trial = Trial::start(3);
-    trial.connect(0).await.batch_execute(TABLE).await.unwrap();
-    trial.settle();
-    trial.nodes[2].take().unwrap().signal(Signal::KILL);
-    let (all, place) = (trial.all(), trial.data(2));
-    let plan = std::fs::read_to_string(trial.data(0).join("cluster/plan.toml")).unwrap();
+    let mut cluster = TestCluster::start(3);
+    cluster.connect(0).await.batch_execute(TABLE).await.unwrap();
+    cluster.settle();
+    cluster.nodes[2].take().unwrap().signal(Signal::KILL);
+    let (all, place) = (cluster.all(), cluster.data(2));
+    let plan = std::fs::read_to_string(cluster.data(0).join("cluster/plan.toml")).unwrap();
     let address = plan.lines().find_map(|line| line.strip_prefix("address = \"127.0.0.1:"));
     let port: u16 = address.unwrap().trim_end_matches('"').parse().unwrap();
     let (other, port) = (all.join("other"), (port - 2).to_string());
@@ -275,7 +275,7 @@ async fn a_folder_in_the_place_of_another_one_is_refused() {
     std::fs::rename(&place, &own).unwrap();
     for (from, why) in [
         (other.join("node-2"), "beside it of that with"),
-        (trial.data(1), "beside it is the same"),
+        (cluster.data(1), "beside it is the same"),
         (alone, "this folder is of no cluster"),
     ] {
         let copied = Command::new("cp").arg("-a").arg(&from).arg(&place).status();
@@ -284,8 +284,8 @@ async fn a_folder_in_the_place_of_another_one_is_refused() {
         std::fs::remove_dir_all(&place).unwrap();
     }
     std::fs::rename(&own, &place).unwrap();
-    trial.nodes[2] = Some(Node::start(&place));
-    trial.settle();
+    cluster.nodes[2] = Some(Node::start(&place));
+    cluster.settle();
 }
 
 fn other_place(other: &Path, all: &Path) -> std::path::PathBuf {
@@ -325,17 +325,17 @@ fn said(log: &Path, words: &str) -> String {
 /// first, and believes the certificate instead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_joiner_takes_nothing_from_a_donor_that_lies() {
-    let mut trial = Trial::as_configured_with(3, &["--votes", "2", "--liars", "0"]);
-    let client = trial.connect(0).await;
+    let mut cluster = TestCluster::as_configured_with(3, &["--votes", "2", "--liars", "0"]);
+    let client = cluster.connect(0).await;
     client.batch_execute(TABLE).await.unwrap();
     insert(&client, 0..20).await;
-    trial.settle();
-    let (all, liar) = (trial.all(), trial.data(2));
-    trial.nodes[2].take().unwrap().signal(Signal::TERM);
+    cluster.settle();
+    let (all, liar) = (cluster.all(), cluster.data(2));
+    cluster.nodes[2].take().unwrap().signal(Signal::TERM);
     let recovered = run(&["cluster", "recover", "--data", path(&liar), "--yes"]);
     assert_eq!(recovered.status.code(), Some(0), "{recovered:?}");
     insert(&client, 20..40).await;
-    votes::all_certified(&trial, &[0, 1]);
+    votes::all_certified(&cluster, &[0, 1]);
 
     // Both ledgers name the fourth.
     let port = free_ports(3).to_string();
@@ -355,16 +355,16 @@ async fn a_joiner_takes_nothing_from_a_donor_that_lies() {
     // From then on it answers the fourth.
     said(&log, &fourth[..20]);
 
-    let (data, log) = (trial.data(3), all.join("joiner.log"));
+    let (data, log) = (cluster.data(3), all.join("joiner.log"));
     let joiner = start_logged(&data, &log);
     let refused = said(&log, "the ledger was not taken");
     // The third leads the fourth too, by its own log and with a higher term, all the time.
-    trial.nodes.push(Some(ready(joiner)));
+    cluster.nodes.push(Some(ready(joiner)));
     let refused = refused.lines().find(|line| line.contains("the ledger was not taken")).unwrap();
     assert!(refused.contains("from=3") && refused.contains("is certified"), "{refused}");
-    assert_eq!(count(&trial.connect(3).await).await, 40);
-    insert(&trial.connect(3).await, 40..50).await;
-    votes::all_certified(&trial, &[0, 1, 3]);
+    assert_eq!(count(&cluster.connect(3).await).await, 40);
+    insert(&cluster.connect(3).await, 40..50).await;
+    votes::all_certified(&cluster, &[0, 1, 3]);
     assert_eq!(count(&client).await, 50);
     alone.signal(Signal::KILL);
 }

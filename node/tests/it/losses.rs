@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio_postgres::Client;
 
-use super::clusters::{Trial, free_ports, ids};
+use super::clusters::{TestCluster, free_ports, ids};
 use super::joining::start;
 use super::*;
 
@@ -39,55 +39,55 @@ fn empty(data: &Path) {
 }
 
 /// The leader comes first.
-async fn three_with_the_table() -> (Trial, [usize; 3]) {
-    let trial = Trial::start(3);
-    trial.connect(0).await.batch_execute(TABLE).await.unwrap();
-    trial.settle();
-    let leader = trial.leader();
-    (trial, [leader, (leader + 1) % 3, (leader + 2) % 3])
+async fn three_with_the_table() -> (TestCluster, [usize; 3]) {
+    let cluster = TestCluster::start(3);
+    cluster.connect(0).await.batch_execute(TABLE).await.unwrap();
+    cluster.settle();
+    let leader = cluster.leader();
+    (cluster, [leader, (leader + 1) % 3, (leader + 2) % 3])
 }
 
 /// Leader and one follower acknowledge, while the other one is frozen; then the leader dies, and
 /// the follower forgets.
 async fn two_that_lack_it_outvote_nothing(forget: impl Fn(&Path, &Path)) {
-    let (mut trial, [leader, loser, away]) = three_with_the_table().await;
-    let old = trial.all().join("old");
-    trial.nodes[loser].take().unwrap().signal(Signal::TERM);
-    copy(&trial.data(loser), &old);
-    trial.nodes[loser] = Some(Node::start(&trial.data(loser)));
-    trial.settle();
-    trial.freeze(away, Signal::STOP);
-    insert(&trial.connect(leader).await, 0..ROWS).await;
+    let (mut cluster, [leader, loser, away]) = three_with_the_table().await;
+    let old = cluster.all().join("old");
+    cluster.nodes[loser].take().unwrap().signal(Signal::TERM);
+    copy(&cluster.data(loser), &old);
+    cluster.nodes[loser] = Some(Node::start(&cluster.data(loser)));
+    cluster.settle();
+    cluster.freeze(away, Signal::STOP);
+    insert(&cluster.connect(leader).await, 0..ROWS).await;
     for node in [leader, loser] {
-        trial.nodes[node].take().unwrap().signal(Signal::KILL);
+        cluster.nodes[node].take().unwrap().signal(Signal::KILL);
     }
-    forget(&trial.data(loser), &old);
-    trial.freeze(away, Signal::CONT);
-    trial.nodes[loser] = Some(Node::start(&trial.data(loser)));
-    let writer = trial.connect_with(away, "-c tally.catch_up_timeout=0").await.unwrap();
+    forget(&cluster.data(loser), &old);
+    cluster.freeze(away, Signal::CONT);
+    cluster.nodes[loser] = Some(Node::start(&cluster.data(loser)));
+    let writer = cluster.connect_with(away, "-c tally.catch_up_timeout=0").await.unwrap();
     let written = tokio::spawn(async move {
         writer.execute("INSERT INTO notes VALUES (1000)", &[]).await.is_ok()
     });
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert!(!written.is_finished(), "two that lack the rows have ordered without them");
-    let status = run(&["cluster", "status", "--folder", path(&trial.all())]);
+    let status = run(&["cluster", "status", "--folder", path(&cluster.all())]);
     assert_eq!(status.status.code(), Some(1));
     let said = String::from_utf8_lossy(&status.stdout).into_owned();
     assert!(said.contains(&format!("no answer yet from {}", leader + 1)), "{said}");
-    trial.nodes[leader] = Some(Node::start(&trial.data(leader)));
+    cluster.nodes[leader] = Some(Node::start(&cluster.data(leader)));
     assert!(written.await.unwrap());
-    trial.settle();
+    cluster.settle();
     let expected: BTreeSet<i64> = (0..ROWS).chain([1000]).collect();
     for node in 0..3 {
-        assert_eq!(ids(&trial.connect(node).await).await, expected, "node {node}");
+        assert_eq!(ids(&cluster.connect(node).await).await, expected, "node {node}");
     }
     // It counts again.
-    trial.nodes[away].take().unwrap().signal(Signal::KILL);
-    insert(&trial.connect(loser).await, 2000..2010).await;
-    trial.nodes[away] = Some(Node::start(&trial.data(away)));
-    trial.settle();
-    trial.stop();
-    let heads = trial.verify();
+    cluster.nodes[away].take().unwrap().signal(Signal::KILL);
+    insert(&cluster.connect(loser).await, 2000..2010).await;
+    cluster.nodes[away] = Some(Node::start(&cluster.data(away)));
+    cluster.settle();
+    cluster.stop();
+    let heads = cluster.verify();
     assert!(heads.iter().all(|head| *head == heads[0]), "{heads:?}");
 }
 
@@ -108,15 +108,15 @@ async fn an_old_copy_outvotes_nothing() {
 /// The message leads to the command, and the command to a member that takes part again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_member_takes_the_ledger_anew() {
-    let mut trial = Trial::start(3);
-    let client = trial.connect(0).await;
+    let mut cluster = TestCluster::start(3);
+    let client = cluster.connect(0).await;
     client.batch_execute(TABLE).await.unwrap();
     insert(&client, 0..ROWS).await;
-    trial.settle();
-    let data = trial.data(2);
+    cluster.settle();
+    let data = cluster.data(2);
     let refused = run(&["cluster", "rejoin", "--data", path(&data)]);
     assert_eq!(refused.status.code(), Some(1), "its node runs");
-    trial.nodes[2].take().unwrap().signal(Signal::KILL);
+    cluster.nodes[2].take().unwrap().signal(Signal::KILL);
     let orders = std::fs::read_dir(data.join("orders")).unwrap().next().unwrap().unwrap().path();
     let mut bytes = std::fs::read(&orders).unwrap();
     bytes[1500] ^= 1;
@@ -130,16 +130,16 @@ async fn a_damaged_member_takes_the_ledger_anew() {
     assert_eq!(aside.status.code(), Some(0), "{aside:?}");
     let aside = json(&aside)["set_aside"].as_str().unwrap().to_owned();
     assert!(Path::new(&aside).join("orders").is_dir());
-    let client = trial.connect(0).await;
+    let client = cluster.connect(0).await;
     insert(&client, 100..110).await;
-    trial.nodes[2] = Some(Node::start(&data));
-    trial.settle();
-    trial.nodes[1].take().unwrap().signal(Signal::KILL);
-    insert(&trial.connect(2).await, 200..210).await;
-    trial.nodes[1] = Some(Node::start(&trial.data(1)));
-    trial.settle();
-    trial.stop();
-    let heads = trial.verify();
+    cluster.nodes[2] = Some(Node::start(&data));
+    cluster.settle();
+    cluster.nodes[1].take().unwrap().signal(Signal::KILL);
+    insert(&cluster.connect(2).await, 200..210).await;
+    cluster.nodes[1] = Some(Node::start(&cluster.data(1)));
+    cluster.settle();
+    cluster.stop();
+    let heads = cluster.verify();
     assert!(heads.iter().all(|head| *head == heads[0]), "{heads:?}");
 }
 
@@ -170,29 +170,29 @@ fn set_back(folder: &Path, before: &BTreeMap<PathBuf, Vec<u8>>) {
 /// What no member can see happens all the same: both ledgers are named, by block and hashes.
 #[tokio::test(flavor = "multi_thread")]
 async fn ledgers_that_have_parted_are_named() {
-    let (mut trial, [leader, loser, away]) = three_with_the_table().await;
+    let (mut cluster, [leader, loser, away]) = three_with_the_table().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    trial.freeze(loser, Signal::STOP);
+    cluster.freeze(loser, Signal::STOP);
     let mut before = BTreeMap::new();
-    contents(&trial.data(loser), &mut before);
-    trial.freeze(loser, Signal::CONT);
+    contents(&cluster.data(loser), &mut before);
+    cluster.freeze(loser, Signal::CONT);
     // One that was only frozen would find the others' votes in its sockets.
-    trial.nodes[away].take().unwrap().signal(Signal::KILL);
-    insert(&trial.connect(leader).await, 0..ROWS).await;
+    cluster.nodes[away].take().unwrap().signal(Signal::KILL);
+    insert(&cluster.connect(leader).await, 0..ROWS).await;
     // What it has no result of it would give up for the others'.
     tokio::time::sleep(Duration::from_secs(2)).await;
     for node in [leader, loser] {
-        trial.nodes[node].take().unwrap().signal(Signal::KILL);
+        cluster.nodes[node].take().unwrap().signal(Signal::KILL);
     }
-    set_back(&trial.data(loser), &before);
+    set_back(&cluster.data(loser), &before);
     for node in [away, loser] {
-        trial.nodes[node] = Some(Node::start(&trial.data(node)));
+        cluster.nodes[node] = Some(Node::start(&cluster.data(node)));
     }
-    insert(&trial.connect(away).await, 1000..1010).await;
-    trial.nodes[leader] = Some(Node::start(&trial.data(leader)));
+    insert(&cluster.connect(away).await, 1000..1010).await;
+    cluster.nodes[leader] = Some(Node::start(&cluster.data(leader)));
     let mut said = String::new();
     for _ in 0..100 {
-        let status = run(&["cluster", "status", "--folder", path(&trial.all())]);
+        let status = run(&["cluster", "status", "--folder", path(&cluster.all())]);
         said = String::from_utf8_lossy(&status.stdout).into_owned();
         if said.matches("has forked").count() >= 4 {
             assert_eq!(status.status.code(), Some(1), "{said}");
@@ -206,13 +206,13 @@ async fn ledgers_that_have_parted_are_named() {
     };
     assert!([leader, loser, away].into_iter().all(named), "{said}");
     assert!(!said.contains("of its term"), "{said}");
-    let ready = trial.nodes[leader].as_ref().unwrap().fetch("/readyz");
+    let ready = cluster.nodes[leader].as_ref().unwrap().fetch("/readyz");
     assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("has forked"), "{ready}");
-    let ready = trial.nodes[away].as_ref().unwrap().fetch("/readyz");
+    let ready = cluster.nodes[away].as_ref().unwrap().fetch("/readyz");
     assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("has forked"), "{ready}");
     // Its owner decides which of them goes on.
-    trial.nodes[leader].take().unwrap().signal(Signal::KILL);
-    let data = trial.data(leader);
+    cluster.nodes[leader].take().unwrap().signal(Signal::KILL);
+    let data = cluster.data(leader);
     // Each is sound for itself. A folder on which a node runs is not read.
     let member = (away + 1).to_string();
     let compared = run(&["--output", "json", "verify", path(&data), "--peer", &member]);
@@ -229,9 +229,9 @@ async fn ledgers_that_have_parted_are_named() {
     assert!(text.contains(&format!("at member {member}")), "{text}");
     let aside = run(&["cluster", "rejoin", "--data", path(&data)]);
     assert_eq!(aside.status.code(), Some(0), "{aside:?}");
-    trial.nodes[leader] = Some(Node::start(&data));
-    trial.settle();
-    assert_eq!(ids(&trial.connect(leader).await).await, (1000..1010).collect());
+    cluster.nodes[leader] = Some(Node::start(&data));
+    cluster.settle();
+    assert_eq!(ids(&cluster.connect(leader).await).await, (1000..1010).collect());
 }
 
 async fn shown(client: &Client, name: &str) -> String {
@@ -255,21 +255,21 @@ async fn members(client: &Client, count: usize) {
 }
 
 /// A cluster with rows, none of whose nodes runs.
-async fn stopped_with_rows() -> Trial {
-    let mut trial = Trial::start(3);
-    let client = trial.connect(0).await;
+async fn stopped_with_rows() -> TestCluster {
+    let mut cluster = TestCluster::start(3);
+    let client = cluster.connect(0).await;
     client.batch_execute(TABLE).await.unwrap();
     insert(&client, 0..ROWS).await;
-    trial.settle();
-    trial.stop();
-    trial
+    cluster.settle();
+    cluster.stop();
+    cluster
 }
 
 /// Two of three are gone for good: the third goes on, and others join it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_survivor_goes_on_alone_by_its_owners_word() {
-    let mut trial = stopped_with_rows().await;
-    let (data, all) = (trial.data(0), trial.all());
+    let mut cluster = stopped_with_rows().await;
+    let (data, all) = (cluster.data(0), cluster.all());
     let recover = ["--output", "json", "cluster", "recover", "--data", path(&data)];
     let refused = run(&recover);
     assert_eq!(refused.status.code(), Some(1));
@@ -278,40 +278,40 @@ async fn a_survivor_goes_on_alone_by_its_owners_word() {
     let recovered = run(&[&recover[..], &["--yes"]].concat());
     assert_eq!(recovered.status.code(), Some(0), "{recovered:?}");
     assert_eq!(json(&recovered)["removed"], serde_json::json!([2, 3]));
-    trial.nodes[0] = Some(start(&data));
-    let client = trial.connect(0).await;
+    cluster.nodes[0] = Some(start(&data));
+    let client = cluster.connect(0).await;
     members(&client, 1).await;
     assert_eq!(ids(&client).await.len() as i64, ROWS);
     insert(&client, 100..110).await;
     // One of the others comes back: it is none of them any more.
-    trial.nodes[1] = Some(start(&trial.data(1)));
+    cluster.nodes[1] = Some(start(&cluster.data(1)));
     insert(&client, 110..120).await;
-    trial.nodes[1].take().unwrap().signal(Signal::KILL);
+    cluster.nodes[1].take().unwrap().signal(Signal::KILL);
     let port = free_ports(3).to_string();
     let added = run(&["cluster", "add", "--folder", path(&all), "--port", &port]);
     assert_eq!(added.status.code(), Some(0), "{added:?}");
-    trial.nodes.push(Some(start(&trial.data(3))));
-    insert(&trial.connect(3).await, 200..210).await;
+    cluster.nodes.push(Some(start(&cluster.data(3))));
+    insert(&cluster.connect(3).await, 200..210).await;
     assert_eq!(ids(&client).await.len() as i64, ROWS + 30);
     // Again after a restart.
     for node in [0, 3] {
-        trial.nodes[node].take().unwrap().signal(Signal::KILL);
+        cluster.nodes[node].take().unwrap().signal(Signal::KILL);
     }
     for node in [0, 3] {
-        trial.nodes[node] = Some(start(&trial.data(node)));
+        cluster.nodes[node] = Some(start(&cluster.data(node)));
     }
-    insert(&trial.connect(0).await, 300..310).await;
+    insert(&cluster.connect(0).await, 300..310).await;
 }
 
 /// All folders are gone, and there is a backup.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_goes_on_as_a_new_cluster() {
-    let trial = stopped_with_rows().await;
-    let (all, backup) = (trial.all(), trial.all().join("backup"));
-    let taken = run(&["backup", "--data", path(&trial.data(2)), "--to", path(&backup)]);
+    let cluster = stopped_with_rows().await;
+    let (all, backup) = (cluster.all(), cluster.all().join("backup"));
+    let taken = run(&["backup", "--data", path(&cluster.data(2)), "--to", path(&backup)]);
     assert_eq!(taken.status.code(), Some(0), "{taken:?}");
     for node in 0..3 {
-        std::fs::remove_dir_all(trial.data(node)).unwrap();
+        std::fs::remove_dir_all(cluster.data(node)).unwrap();
     }
     let data = all.join("node-4");
     let restored = run(&["restore", "--from", path(&backup), "--data", path(&data)]);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::clusters::Trial;
+use super::clusters::TestCluster;
 use super::*;
 
 const COLUMNS: &str = "member, is_own, role, term, height, lag_blocks, lag_seconds = 0, \
@@ -38,14 +38,14 @@ fn until(node: &Node, text: &str, expected: &[String]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_view_and_the_metrics_tell_of_each_member() {
-    let mut trial = Trial::start(3);
-    let leader = trial.leader();
-    let client = trial.connect(leader).await;
+    let mut cluster = TestCluster::start(3);
+    let leader = cluster.leader();
+    let client = cluster.connect(leader).await;
     client.batch_execute("CREATE TABLE notes (id int PRIMARY KEY)").await.unwrap();
-    trial.settle();
+    cluster.settle();
     let query = format!("SELECT {COLUMNS} FROM tally_cluster ORDER BY member");
     let (height, term) = {
-        let member = &trial.status()["members"][leader];
+        let member = &cluster.status()["members"][leader];
         (member["height"].clone(), member["standing"]["term"].clone())
     };
     let row = |asked: usize, member: usize| {
@@ -55,9 +55,9 @@ async fn a_view_and_the_metrics_tell_of_each_member() {
     };
     for asked in 0..3 {
         let rows: Vec<String> = (0..3).map(|member| row(asked, member)).collect();
-        until(trial.nodes[asked].as_ref().unwrap(), &query, &rows);
+        until(cluster.nodes[asked].as_ref().unwrap(), &query, &rows);
     }
-    let node = trial.nodes[leader].as_ref().unwrap();
+    let node = cluster.nodes[leader].as_ref().unwrap();
     let addresses = "SELECT count(DISTINCT address) FROM tally_cluster \
                      WHERE address LIKE '127.0.0.1:%'";
     assert_eq!(psql(node, addresses), ["3"]);
@@ -79,12 +79,12 @@ async fn a_view_and_the_metrics_tell_of_each_member() {
 
     // One that is gone stays in the view with what it told last, and falls behind.
     let gone = (leader + 1) % 3;
-    trial.nodes[gone].take().unwrap().signal(Signal::KILL);
+    cluster.nodes[gone].take().unwrap().signal(Signal::KILL);
     tokio::time::sleep(Duration::from_millis(1200)).await;
     for id in 0..4 {
         client.batch_execute(&format!("INSERT INTO notes VALUES ({id})")).await.unwrap();
     }
-    let node = trial.nodes[leader].as_ref().unwrap();
+    let node = cluster.nodes[leader].as_ref().unwrap();
     let silent = format!(
         "SELECT role, height, lag_blocks, lag_seconds > 0.5, trouble IS NOT NULL \
          FROM tally_cluster WHERE member = {}",
@@ -93,8 +93,8 @@ async fn a_view_and_the_metrics_tell_of_each_member() {
     until(node, &silent, &[format!("silent|{height}|4|t|t")]);
     let answers = format!("tally_member_answers{{member=\"{}\"}} 0.0", gone + 1);
     assert!(node.fetch("/metrics").contains(&answers));
-    trial.nodes[gone] = Some(Node::start(&trial.data(gone)));
+    cluster.nodes[gone] = Some(Node::start(&cluster.data(gone)));
     let behind = "SELECT max(lag_blocks), count(*) FILTER (WHERE role = 'silent') \
                   FROM tally_cluster";
-    until(trial.nodes[leader].as_ref().unwrap(), behind, &["0|0".to_owned()]);
+    until(cluster.nodes[leader].as_ref().unwrap(), behind, &["0|0".to_owned()]);
 }

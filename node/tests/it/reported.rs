@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::clusters::{Trial, free_ports};
+use super::clusters::{TestCluster, free_ports};
 use super::*;
 
 fn send(child: &Child, signal: Signal) {
@@ -13,8 +13,8 @@ fn send(child: &Child, signal: Signal) {
 }
 
 /// The line of a member in `tally cluster status`.
-fn told_of(trial: &Trial, node: usize) -> String {
-    let shown = run(&["cluster", "status", "--folder", path(&trial.all())]);
+fn told_of(cluster: &TestCluster, node: usize) -> String {
+    let shown = run(&["cluster", "status", "--folder", path(&cluster.all())]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     let line = shown.lines().find(|line| line.starts_with(&format!("{} ", node + 1)));
     line.unwrap_or_else(|| panic!("{shown}")).to_owned()
@@ -22,27 +22,27 @@ fn told_of(trial: &Trial, node: usize) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn status_tells_a_dead_a_frozen_and_a_starting_member_apart() {
-    let mut trial = Trial::start(3);
-    let client = trial.connect(0).await;
+    let mut cluster = TestCluster::start(3);
+    let client = cluster.connect(0).await;
     client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY)").await.unwrap();
     for id in 0..20i64 {
         client.execute("INSERT INTO notes VALUES ($1)", &[&id]).await.unwrap();
     }
-    trial.settle();
-    let height = trial.status()["members"][0]["height"].as_u64().unwrap();
+    cluster.settle();
+    let height = cluster.status()["members"][0]["height"].as_u64().unwrap();
     assert!(height > 20);
-    trial.nodes[1].take().unwrap().signal(Signal::KILL);
-    let frozen = trial.nodes[2].as_ref().unwrap();
+    cluster.nodes[1].take().unwrap().signal(Signal::KILL);
+    let frozen = cluster.nodes[2].as_ref().unwrap();
     send(&frozen.child, Signal::STOP);
-    let (dead, away) = (told_of(&trial, 1), told_of(&trial, 2));
+    let (dead, away) = (told_of(&cluster, 1), told_of(&cluster, 2));
     send(&frozen.child, Signal::CONT);
     assert!(dead.contains("down, or starting: nothing listens"), "{dead}");
     assert!(away.contains("unreachable") && away.contains("frozen, or cut off"), "{away}");
 
     // Alone it cannot become ready: it has what it had, and waits for the others to confirm what it
     // has not executed.
-    trial.stop();
-    let mut alone = tally(&["serve", "--data", path(&trial.data(1)), "--listen", "127.0.0.1:0"])
+    cluster.stop();
+    let mut alone = tally(&["serve", "--data", path(&cluster.data(1)), "--listen", "127.0.0.1:0"])
         .args(["--http-listen", "127.0.0.1:0"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -52,7 +52,7 @@ async fn status_tells_a_dead_a_frozen_and_a_starting_member_apart() {
     let mut heights = BTreeSet::new();
     while heights.is_empty() || Instant::now() + Duration::from_secs(28) < deadline {
         assert!(Instant::now() < deadline, "it tells nothing");
-        let status = trial.status();
+        let status = cluster.status();
         let (reported, standing) = (&status["members"][1], &status["members"][1]["standing"]);
         let entries = |name: &str| standing[name].as_u64().unwrap();
         let height = reported["height"].as_u64();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tokio_postgres::{Client, NoTls};
 
-use super::clusters::Trial;
+use super::clusters::TestCluster;
 use super::interrupts::{CANCELLED, TIMED_OUT};
 use super::*;
 
@@ -31,15 +31,20 @@ async fn fetch_until(node: &Node, path: &str, wanted: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_without_a_majority_end_and_the_node_says_that_it_cannot_write() {
-    let mut trial = Trial::start(3);
-    trial.connect(0).await.batch_execute("CREATE TABLE notes (id int PRIMARY KEY)").await.unwrap();
-    trial.settle();
-    let leader = trial.leader();
-    let client = trial.connect(leader).await;
-    fetch_until(trial.nodes[leader].as_ref().unwrap(), "/readyz", " 200 ").await;
+    let mut cluster = TestCluster::start(3);
+    cluster
+        .connect(0)
+        .await
+        .batch_execute("CREATE TABLE notes (id int PRIMARY KEY)")
+        .await
+        .unwrap();
+    cluster.settle();
+    let leader = cluster.leader();
+    let client = cluster.connect(leader).await;
+    fetch_until(cluster.nodes[leader].as_ref().unwrap(), "/readyz", " 200 ").await;
     let others: Vec<usize> = (0..3).filter(|node| *node != leader).collect();
     for node in &others {
-        trial.nodes[*node].take().unwrap().signal(Signal::KILL);
+        cluster.nodes[*node].take().unwrap().signal(Signal::KILL);
     }
     // The first of them are drafted, so they may be ordered when the others are back.
     client.batch_execute("SET tally.transaction_key = 'it''s one'").await.unwrap();
@@ -80,7 +85,7 @@ async fn writes_without_a_majority_end_and_the_node_says_that_it_cannot_write() 
     assert_eq!(code, "55000", "{detail}");
     assert!(detail.contains("It is in no block."), "{detail}");
 
-    let node = trial.nodes[leader].as_ref().unwrap();
+    let node = cluster.nodes[leader].as_ref().unwrap();
     fetch_until(node, "/readyz", " 503 ").await;
     assert!(node.fetch("/readyz").contains("nothing can be written, reads go on"));
     let page = node.fetch("/metrics");
@@ -90,14 +95,14 @@ async fn writes_without_a_majority_end_and_the_node_says_that_it_cannot_write() 
     tokio::time::sleep(Duration::from_secs(2)).await;
     let dialled = dials(&node.fetch("/metrics")) - began;
     assert!((2..=40).contains(&dialled), "{dialled} dials in two seconds");
-    let shown = run(&["cluster", "status", "--folder", path(&trial.all())]);
+    let shown = run(&["cluster", "status", "--folder", path(&cluster.all())]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert_eq!(shown.matches("nothing listens").count(), 2, "{shown}");
     assert!(shown.contains("cut off") && !shown.contains("leader "), "{shown}");
     for node in others {
-        trial.nodes[node] = Some(Node::start(&trial.data(node)));
+        cluster.nodes[node] = Some(Node::start(&cluster.data(node)));
     }
-    let node = trial.nodes[leader].as_ref().unwrap();
+    let node = cluster.nodes[leader].as_ref().unwrap();
     fetch_until(node, "/readyz", " 200 ").await;
     assert!(node.fetch("/metrics").contains("tally_read_only 0.0"));
     client.batch_execute("SET tally.commit_timeout = '30s'").await.unwrap();
@@ -109,7 +114,7 @@ async fn writes_without_a_majority_end_and_the_node_says_that_it_cannot_write() 
     let reported = client.query("SELECT * FROM tally_outcome('it''s one')", &[]).await.unwrap();
     let found = client.query("SELECT id FROM notes WHERE id = 1", &[]).await.unwrap();
     assert_eq!(reported.len(), found.len(), "the outcome is known by its key");
-    trial.settle();
+    cluster.settle();
 }
 
 fn dials(page: &str) -> u64 {

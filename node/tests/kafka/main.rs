@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use rustix::process::Signal;
 
 use broker::Broker;
-use orderers::{Load, Trial, init, tally};
+use orderers::{Load, TestCluster, init, tally};
 
 /// Of `tally cluster init`.
 fn by_topic(broker: &Broker, topic: &str) -> Vec<String> {
@@ -20,38 +20,38 @@ fn by_topic(broker: &Broker, topic: &str) -> Vec<String> {
     all.map(str::to_owned).to_vec()
 }
 
-fn trial(broker: &Broker, topic: &str, nodes: u16) -> Trial {
+fn cluster(broker: &Broker, topic: &str, nodes: u16) -> TestCluster {
     let arguments = by_topic(broker, topic);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    Trial::new(nodes, &arguments)
+    TestCluster::new(nodes, &arguments)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_while_nodes_and_the_broker_are_killed() {
     let mut broker = Broker::start("nodes-killed");
-    let mut trial = trial(&broker, "bank", 3);
-    trial.start();
-    let client = trial.node(1).connect().await;
+    let mut cluster = cluster(&broker, "bank", 3);
+    cluster.start();
+    let client = cluster.node(1).connect().await;
     client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY)").await.unwrap();
     let loads: Vec<Load> =
-        (0..3).map(|node| Load::start(trial.node(node), node as i64 * 1_000_000)).collect();
+        (0..3).map(|node| Load::start(cluster.node(node), node as i64 * 1_000_000)).collect();
     for load in &loads {
         load.until_more(20).await;
     }
 
     // A node is killed, and the others go on meanwhile.
-    trial.kill(2);
+    cluster.kill(2);
     loads[0].until_more(20).await;
     loads[1].until_more(20).await;
-    trial.start_one(2, &[]);
-    let again = Load::start(trial.node(2), 7_000_000);
+    cluster.start_one(2, &[]);
+    let again = Load::start(cluster.node(2), 7_000_000);
     again.until_more(20).await;
 
     // The broker is killed, and says nothing for longer than clients are let wait.
     broker.kill();
-    trial.node(0).until_page("/readyz", "nothing can be written, reads go on");
-    assert!(trial.node(0).fetch("/readyz").contains("the brokers of topic"));
-    assert!(trial.node(0).fetch("/metrics").contains("tally_kafka_away 1"));
+    cluster.node(0).until_page("/readyz", "nothing can be written, reads go on");
+    assert!(cluster.node(0).fetch("/readyz").contains("the brokers of topic"));
+    assert!(cluster.node(0).fetch("/metrics").contains("tally_kafka_away 1"));
     let refused = client.execute("INSERT INTO notes VALUES (-1)", &[]).await.unwrap_err();
     assert_eq!(refused.code().map(|code| code.code()), Some("57P03"), "{refused:?}");
     let read = client.query_one("SELECT count(*) FROM notes", &[]).await.unwrap();
@@ -60,14 +60,14 @@ async fn nothing_is_lost_while_nodes_and_the_broker_are_killed() {
     for load in loads[..2].iter().chain([&again]) {
         load.until_more(20).await;
     }
-    trial.node(0).until_page("/readyz", "\r\n\r\nready");
+    cluster.node(0).until_page("/readyz", "\r\n\r\nready");
 
     let mut acknowledged = BTreeSet::new();
     for load in loads.into_iter().chain([again]) {
         acknowledged.extend(load.end().await);
     }
-    trial.settle_certified();
-    let status = trial.status();
+    cluster.settle_certified();
+    let status = cluster.status();
     for member in status["members"].as_array().unwrap() {
         assert_eq!(member["standing"]["orderer"], "kafka", "{member:#}");
         assert_eq!(member["standing"]["topic"], "bank", "{member:#}");
@@ -75,59 +75,59 @@ async fn nothing_is_lost_while_nodes_and_the_broker_are_killed() {
     }
 
     // One that has lost all takes the ledger from the others, and goes on in the topic.
-    trial.nodes[1].take().unwrap().end(Signal::TERM);
-    trial.empty(1);
-    trial.start_one(1, &[]);
-    let client = trial.node(1).connect().await;
+    cluster.nodes[1].take().unwrap().end(Signal::TERM);
+    cluster.empty(1);
+    cluster.start_one(1, &[]);
+    let client = cluster.node(1).connect().await;
     client.execute("INSERT INTO notes VALUES (-2)", &[]).await.unwrap();
     acknowledged.insert(-2);
-    trial.settle();
+    cluster.settle();
     for node in 0..3 {
-        let there = trial.ids(node).await;
+        let there = cluster.ids(node).await;
         let lost: Vec<_> = acknowledged.difference(&there).collect();
         assert!(lost.is_empty(), "node {node} has lost {lost:?}");
     }
-    trial.stop();
-    trial.verify();
+    cluster.stop();
+    cluster.verify();
 }
 
 /// A member that is added begins in the topic where the one that it took the ledger from stands.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_is_added_and_one_begins_again() {
     let broker = Broker::start("nodes-added");
-    let mut trial = trial(&broker, "bank", 1);
-    trial.start();
-    let client = trial.node(0).connect().await;
+    let mut cluster = cluster(&broker, "bank", 1);
+    cluster.start();
+    let client = cluster.node(0).connect().await;
     client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY)").await.unwrap();
     for id in 0..100_i64 {
         client.execute("INSERT INTO notes VALUES ($1)", &[&id]).await.unwrap();
     }
-    let (all, port) = (trial.all(), "19950");
+    let (all, port) = (cluster.all(), "19950");
     let added = ["cluster", "add", "--folder", all.to_str().unwrap(), "--port", port];
     let added = tally(&added);
     assert_eq!(added.status.code(), Some(0), "{added:?}");
-    trial.nodes.push(None);
-    trial.start_one(1, &[]);
-    let other = trial.node(1).connect().await;
+    cluster.nodes.push(None);
+    cluster.start_one(1, &[]);
+    let other = cluster.node(1).connect().await;
     other.execute("INSERT INTO notes VALUES (-1)", &[]).await.unwrap();
-    assert_eq!(trial.ids(1).await.len(), 101);
-    trial.settle();
+    assert_eq!(cluster.ids(1).await.len(), 101);
+    cluster.settle();
     // Killed, it goes on where it was, and cuts the same blocks again.
-    trial.kill(1);
+    cluster.kill(1);
     for id in 100..300_i64 {
         client.execute("INSERT INTO notes VALUES ($1)", &[&id]).await.unwrap();
     }
-    trial.start_one(1, &[]);
-    assert_eq!(trial.ids(1).await.len(), 301, "a session sees what was acknowledged");
-    trial.settle();
-    trial.stop();
-    trial.verify();
+    cluster.start_one(1, &[]);
+    assert_eq!(cluster.ids(1).await.len(), 301, "a session sees what was acknowledged");
+    cluster.settle();
+    cluster.stop();
+    cluster.verify();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_is_not_the_ledgers_is_named() {
     let mut broker = Broker::start("nodes-topics");
-    let mut bank = trial(&broker, "bank", 1);
+    let mut bank = cluster(&broker, "bank", 1);
     bank.start();
     let client = bank.node(0).connect().await;
     client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY)").await.unwrap();
@@ -147,7 +147,7 @@ async fn a_topic_that_is_not_the_ledgers_is_named() {
     assert!(said.contains("no brokers are set") && said.contains("--set kafka_brokers="), "{said}");
 
     // Nor do its nodes go on in another one's.
-    let mut shop = trial(&broker, "shop", 1);
+    let mut shop = cluster(&broker, "shop", 1);
     shop.start_one(0, &["--set", "kafka_topic=bank"]);
     shop.node(0).until_page("/readyz", "cannot order this ledger: it is the topic of ledger");
     assert!(shop.node(0).fetch("/readyz").contains("See `kafka_brokers` and `kafka_topic`"));

@@ -152,17 +152,17 @@ pub fn members_of(status: &Value) -> impl Iterator<Item = (usize, &Value)> {
 }
 
 /// The folders of a cluster, and those of its nodes that run.
-pub struct Trial {
+pub struct TestCluster {
     folder: tempfile::TempDir,
     pub nodes: Vec<Option<Node>>,
 }
 
-impl Trial {
-    pub fn new(nodes: u16, more: &[&str]) -> Trial {
+impl TestCluster {
+    pub fn new(nodes: u16, more: &[&str]) -> TestCluster {
         let folder = tempfile::tempdir().unwrap();
         let made = init(&folder.path().join("all"), nodes, more);
         assert_eq!(made.status.code(), Some(0), "{made:?}");
-        Trial { folder, nodes: (0..nodes).map(|_| None).collect() }
+        TestCluster { folder, nodes: (0..nodes).map(|_| None).collect() }
     }
 
     pub fn all(&self) -> PathBuf {

@@ -6,7 +6,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use concurrency::WorkerPool;
-use concurrency::trial::Trial;
+use concurrency::test_mode::TestMode;
 use oracle::families::FAMILIES;
 use oracle::subjects::{Subject, defaults, variants};
 
@@ -23,7 +23,7 @@ fn digest(subject: &Subject, seeds: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     for seed in 0..seeds {
         for family in FAMILIES {
-            match family.world(seed).run(&subject.protocol, &pool, Trial::default()) {
+            match family.world(seed).run(&subject.protocol, &pool, TestMode::default()) {
                 Ok(trace) => format!("{trace:?}").hash(&mut hasher),
                 Err(divergence) => {
                     panic!("{}, \"{}\", seed {seed}: {divergence}", subject.name, family.name)

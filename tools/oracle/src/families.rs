@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use concurrency::WorkerPool;
-use concurrency::trial::Trial;
+use concurrency::test_mode::TestMode;
 use kit::random::Random;
 
 use crate::programs::Operation::{self, *};
@@ -268,7 +268,7 @@ fn large(random: &mut Random) -> World {
 /// How a family is run.
 pub struct Stage<'a> {
     pub pool: &'a WorkerPool,
-    pub trial: Trial,
+    pub test_mode: TestMode,
 }
 
 /// Run the worlds of some seeds; the first that diverges comes back as small as it goes.
@@ -282,13 +282,13 @@ pub fn check(
     for seed in seeds {
         let world = family.world(seed);
         // A schedule of its own for every world.
-        let trial = stage.trial.map_seed(|of_stage| of_stage.wrapping_add(seed << 16));
-        match world.run(&subject.protocol, stage.pool, trial) {
+        let test_mode = stage.test_mode.map_seed(|of_stage| of_stage.wrapping_add(seed << 16));
+        match world.run(&subject.protocol, stage.pool, test_mode) {
             Ok(trace) => counts += trace.counts(),
             Err(divergence) => {
                 let found = (world, divergence);
                 let origin = (family.name, seed);
-                return Err(Failure::smallest(subject, origin, stage.pool, trial, found));
+                return Err(Failure::smallest(subject, origin, stage.pool, test_mode, found));
             }
         }
     }

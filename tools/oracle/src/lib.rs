@@ -23,7 +23,7 @@
 //! | [texts] by commands whose work only the row decides | [`texts`] | both twins |
 //! | every [small] world | three transactions on two records | a specification of its own |
 //! | [histories](history) of lists | any number of blocks | none: its graph has no cycle |
-//! | all of them on 1, 2 and 8 workers, [chosen or shaken](concurrency::trial) | | each other |
+//! | all of them on 1, 2 and 8 workers, [chosen or shaken](concurrency::test_mode) | | each other |
 //! | [every option](subjects) of every protocol | | as the default |
 //! | every seeded bug, of protocols and of what they share | | must be found |
 //!

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use concurrency::trial;
+use concurrency::test_mode;
 use concurrency::{BlockOutcome, Protocol, Work, WorkerPool};
 use types::{Height, Position};
 
@@ -48,7 +48,7 @@ impl Twin {
         let blocks: Vec<Vec<Item>> = blocks.into_iter().map(items).collect();
         let course = self.take_course(protocol);
         let claimed = {
-            let _on = trial::enter(self.trial);
+            let _on = test_mode::enter(self.test_mode);
             course.run_overlapping(pool, blocks, overlap)
         };
         let claimed = claimed.map_err(|(height, what)| Divergence::new(height, what))?;

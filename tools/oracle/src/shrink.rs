@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use concurrency::trial::{Interleaving, Trial};
+use concurrency::test_mode::{Interleaving, TestMode};
 use concurrency::{BlockOutcome, Outcome, WorkerPool};
 
 use crate::Divergence;
@@ -20,7 +20,7 @@ pub struct Failure {
     pub family: String,
     pub seed: u64,
     pub workers: usize,
-    pub trial: Trial,
+    pub test_mode: TestMode,
     pub world: World,
     pub divergence: Divergence,
     /// Transactions before it was made smaller.
@@ -36,17 +36,17 @@ impl Failure {
         subject: &Subject,
         (family, seed): (&str, u64),
         pool: &WorkerPool,
-        trial: Trial,
+        test_mode: TestMode,
         (world, divergence): (World, Divergence),
     ) -> Box<Failure> {
         let transactions_at_first = world.transactions();
         // A shaken schedule does not come back, so a fault that needs one is tried for some time.
-        let tries = match trial.interleaving {
+        let tries = match test_mode.interleaving {
             Interleaving::Shaken(_) => 20,
             Interleaving::Free | Interleaving::Chosen(_) => 1,
         };
         let fails = |world: &World| {
-            (0..tries).find_map(|_| world.run(&subject.protocol, pool, trial).err())
+            (0..tries).find_map(|_| world.run(&subject.protocol, pool, test_mode).err())
         };
         let (world, divergence) = shrink(world, divergence, candidates, fails);
         Box::new(Failure {
@@ -54,7 +54,7 @@ impl Failure {
             family: family.to_owned(),
             seed,
             workers: pool.workers(),
-            trial,
+            test_mode,
             world,
             divergence,
             transactions_at_first,
@@ -129,10 +129,10 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { subject, family, seed, workers, world, divergence, .. } = self;
         write!(f, "{subject}: \"{family}\", seed {seed}, {workers} workers")?;
-        if let Some(mutant) = self.trial.mutant {
+        if let Some(mutant) = self.test_mode.mutant {
             write!(f, ", with {mutant:?}")?;
         }
-        match self.trial.interleaving {
+        match self.test_mode.interleaving {
             Interleaving::Free => {}
             Interleaving::Shaken(seed) => write!(f, ", shaken by {seed}")?,
             Interleaving::Chosen(seed) => write!(f, ", interleaved by {seed}")?,

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use concurrency::trial::Trial;
+use concurrency::test_mode::TestMode;
 use concurrency::{Outcome, Protocol, Statement, Work, WorkerPool};
 use kit::random::Random;
 use procedure::step::{Column, OnError, Output, Procedure, Step};
@@ -88,12 +88,12 @@ pub fn check(
     protocol: &Arc<dyn Protocol>,
     pool: &WorkerPool,
     seed: u64,
-    trial: Trial,
+    test_mode: TestMode,
 ) -> Result<Ends, Divergence> {
     let mut random = Random::new(seed);
     let keys = 1 + random.below(3) as i64;
     let mut twin = Twin::new(&[schema()]);
-    (twin.budget, twin.trial) = (BUDGET, trial);
+    (twin.budget, twin.test_mode) = (BUDGET, test_mode);
     twin.run(protocol, pool, (0..keys).map(row).collect())?;
     let mut ends = Ends::default();
     for _ in 0..4 {

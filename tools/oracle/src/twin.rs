@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use concurrency::trial::{self, Trial};
+use concurrency::test_mode::{self, TestMode};
 use concurrency::{
     Block, BlockOutcome, Carried, Moment, NoRecord, Outcome, Overlay, Protocol, Runner, Work,
     WorkerPool,
@@ -36,7 +36,7 @@ pub struct Twin {
     /// The subject collects what no snapshot needs after every block.
     pub collects: bool,
     /// Holds while the subject runs, and not for its twins.
-    pub trial: Trial,
+    pub test_mode: TestMode,
     /// How often what a protocol defers comes again by itself.
     pub attempts_max: u32,
     /// What each transaction may spend.
@@ -112,7 +112,7 @@ impl Twin {
             specification: store(),
             model: Model::new(schemas),
             collects: true,
-            trial: Trial::default(),
+            test_mode: TestMode::default(),
             attempts_max: 0,
             budget: Budget::default(),
             height: 0,
@@ -161,7 +161,7 @@ impl Twin {
         let mut course = self.take_course(protocol);
         course.set_budget(self.budget);
         let ran = {
-            let _on = trial::enter(self.trial);
+            let _on = test_mode::enter(self.test_mode);
             course.run(pool, items).map_err(wrong)?
         };
         self.course = Some(course);

@@ -9,7 +9,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use concurrency::trial::{self, Trial};
+use concurrency::test_mode::{self, TestMode};
 use concurrency::{BlockOutcome, BlockReport, Outcome, Protocol, Work, WorkerPool};
 
 use crate::programs::{LOG, TABLE, fill, schemas};
@@ -93,11 +93,12 @@ impl World {
         &self,
         protocol: &Arc<dyn Protocol>,
         pool: &WorkerPool,
-        trial: Trial,
+        test_mode: TestMode,
     ) -> Result<Trace, Divergence> {
         let name = protocol.info().name;
-        let _watch = Watch::new(format!("{name}, {} workers, {trial:?}\n{self}", pool.workers()));
-        let run = catch_unwind(AssertUnwindSafe(|| self.run_all(protocol, pool, trial)));
+        let _watch =
+            Watch::new(format!("{name}, {} workers, {test_mode:?}\n{self}", pool.workers()));
+        let run = catch_unwind(AssertUnwindSafe(|| self.run_all(protocol, pool, test_mode)));
         run.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -110,11 +111,11 @@ impl World {
         &self,
         protocol: &Arc<dyn Protocol>,
         pool: &WorkerPool,
-        trial: Trial,
+        test_mode: TestMode,
     ) -> Result<Trace, Divergence> {
         let mut twin = Twin::new(&schemas());
         twin.collects = self.collects;
-        twin.trial = trial;
+        twin.test_mode = test_mode;
         twin.attempts_max = u32::MAX;
         let mut run = Run { twin, protocol, pool, trace: Trace::default() };
         run.block(fill(self.filled).into_iter().map(Item::from).collect())?;
@@ -142,7 +143,7 @@ impl World {
         twin: &Twin,
         held: &mut BTreeMap<(usize, usize), (Session, Arc<Work>)>,
     ) {
-        let _on = trial::enter(twin.trial);
+        let _on = test_mode::enter(twin.test_mode);
         for (later, recipes) in self.blocks.iter().enumerate().skip(number) {
             for (at, recipe) in recipes.iter().enumerate() {
                 if let Recipe::Session { blocks_ago, script } = recipe

@@ -66,7 +66,7 @@ use crate::protocol::{Block, Outcome};
 use crate::reconnaissance::Held;
 use crate::runner::Runner;
 use crate::schedule::{Graph, Preference, Ran, Schedule, Turn};
-use crate::trial;
+use crate::test_mode;
 use crate::work::Work;
 use points::Points;
 use queues::{Queues, Requests};
@@ -109,7 +109,7 @@ impl Settings {
         match self.preference {
             Preference::Latest => None,
             _ if pool.workers() == 1 => Some(ExecutionPath::SerialOneWorker),
-            _ if transactions < trial::threshold(TRANSACTIONS_MIN) => {
+            _ if transactions < test_mode::threshold(TRANSACTIONS_MIN) => {
                 Some(ExecutionPath::SerialFew)
             }
             _ => None,

@@ -10,7 +10,7 @@ use types::{ColumnId, Key, Stamp, Stop, Value};
 use super::ranges::index_key;
 use crate::footprint::RangeDigest;
 use crate::pending::{RecordId, WriteSet, WriteState};
-use crate::trial::{Mutant, mutated};
+use crate::test_mode::{Mutant, mutated};
 
 /// The part of a range that a scan has passed when it comes to the entry `key`.
 pub(super) fn before(range: &Range, key: Key) -> Range {

@@ -30,7 +30,7 @@ use std::time::Duration;
 use concurrency::{
     Block, BlockOutcome, BlockReport, Call, Carried, EpochWorker, Options, Outcome, Prefetching,
     Prepared, Protocol, ProtocolInfo, Snapshots, Span, Timing, Watch, WorkerPool, prefetching,
-    trial,
+    test_mode,
 };
 use kit::sync;
 use procedure::{Budget, Frame, Meter, ProgramResult};
@@ -232,7 +232,7 @@ fn run_all<P: Online>(
         let undo = Worker::new(running, running.interleaved, undo).work(block, next);
         *lock(&arenas[worker]) = Some(undo);
     };
-    if block.transactions.len() >= trial::threshold(TRANSACTIONS_MIN) {
+    if block.transactions.len() >= test_mode::threshold(TRANSACTIONS_MIN) {
         pool.run(work);
     } else {
         work(0);
@@ -329,7 +329,7 @@ impl<'r, P: Online> Worker<'r, P> {
         let transactions = &block.transactions;
         let catalog = Arc::clone(&self.running.epoch.catalog);
         let mut prefetching = Prefetching::new(catalog, transactions.len());
-        let group = trial::threshold(prefetching::GROUP);
+        let group = test_mode::threshold(prefetching::GROUP);
         loop {
             let first = next.fetch_add(group, Ordering::Relaxed);
             let end = transactions.len().min(first + group);
@@ -442,7 +442,7 @@ impl<'r, P: Online> Worker<'r, P> {
         let run = session.run(start, work, frame);
         *under_way = Some((aside, run));
         *spent_ns = self.running.now_ns() - began_ns;
-        trial::pause();
+        test_mode::pause();
     }
 
     fn commit(&mut self) -> Result<(), Aside> {

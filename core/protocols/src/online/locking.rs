@@ -19,7 +19,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use concurrency::trial;
+use concurrency::test_mode;
 use kit::sync::{self, Spin};
 use procedure::ProgramResult;
 use procedure::access::{Access, Command, Range, Row};
@@ -122,7 +122,7 @@ impl Locking {
         let watched = &self.held.watched;
         workspace.enter_gaps(|gap| watched.contains(&gap))?;
         let (csn, draw) = workspace.draw();
-        trial::pause();
+        test_mode::pause();
         let installed = workspace.install(draw, undo);
         workspace.release(draw.is_some());
         self.held.release();
@@ -184,7 +184,7 @@ impl Held {
         if dropped {
             return Ok(());
         }
-        trial::pause();
+        test_mode::pause();
         let Some(latch) = self.latch(table, slot) else { return self.refuse() };
         let age = self.age;
         let granted = self.wait(

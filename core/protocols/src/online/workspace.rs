@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use concurrency::install::{Installer, Resolved};
 use concurrency::overlay::{index_columns, index_key};
-use concurrency::{Moment, Overlay, PendingWrite, WriteState, trial};
+use concurrency::{Moment, Overlay, PendingWrite, WriteState, test_mode};
 use kit::sync::Spin;
 use procedure::ProgramResult;
 use procedure::interpret::row_id_taken;
@@ -244,7 +244,7 @@ impl Workspace {
         while let Some(&next) = self.wanted.get(self.locked) {
             self.wait_for(next, LOOKS_MAX)?;
             self.locked += 1;
-            trial::pause();
+            test_mode::pause();
         }
         Ok(())
     }
@@ -415,7 +415,7 @@ impl Workspace {
             }
         }
         self.entered = wanted;
-        trial::pause();
+        test_mode::pause();
         Ok(())
     }
 
@@ -432,7 +432,7 @@ impl Workspace {
 
     /// The place in the serial order: a writer draws it, the others only look.
     pub fn draw(&self) -> (CommitSequenceNumber, Option<Draw>) {
-        trial::pause();
+        test_mode::pause();
         if self.writes().is_empty() {
             return (self.epoch.draws.look(), None);
         }
@@ -442,7 +442,7 @@ impl Workspace {
 
     /// Whether everything that was read is as it was, as of `csn`.
     pub fn reads_hold(&self, csn: CommitSequenceNumber) -> bool {
-        trial::pause();
+        test_mode::pause();
         let reads = self.reads.borrow();
         if self.mutant == Some(Mutant::ReadsUnvalidated) {
             return !reads.torn;

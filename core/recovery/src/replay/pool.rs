@@ -32,7 +32,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use concurrency::schedule::Preference;
-use concurrency::{prefetching, trial};
+use concurrency::{prefetching, test_mode};
 use kit::sync::lock;
 use storage::UndoArena;
 
@@ -189,7 +189,7 @@ impl Pool {
         let mut spent = Breakdown::default();
         let begun = Instant::now();
         while let Some(job) = self.take(worker) {
-            trial::pause();
+            test_mode::pause();
             let start = Instant::now();
             match job {
                 Job::Load(batch) => {
@@ -437,7 +437,7 @@ impl Pool {
         // Of the last nodes, those whose records have been fetched; heirs' are at hand.
         let mut fetched = 0;
         while let Some(&node) = nodes.last() {
-            trial::pause();
+            test_mode::pause();
             if fetched == 0 {
                 fetched = nodes.len().min(prefetching::GROUP);
                 let next = nodes[nodes.len() - fetched..].iter();

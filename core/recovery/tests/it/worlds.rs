@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use concurrency::schedule::Preference;
-use concurrency::trial::{self, Trial};
+use concurrency::test_mode::{self, TestMode};
 use concurrency::{Block, Work, WorkerPool};
 use kit::random::Random;
 use oracle::families::FAMILIES;
@@ -79,7 +79,7 @@ impl World {
             changes: None,
         };
         let strategy = replay::by_name(how.strategy).unwrap();
-        let _on = trial::enter(how.shake.map_or_else(Trial::default, Trial::shaken));
+        let _on = test_mode::enter(how.shake.map_or_else(TestMode::default, TestMode::shaken));
         let run = catch_unwind(AssertUnwindSafe(|| (strategy.replay)(&task, &store, &pool)));
         run.map_err(|_| "panicked".to_owned())??;
         crate::bed::same_rows(&store, &self.after)

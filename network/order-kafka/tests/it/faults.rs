@@ -14,7 +14,7 @@ use types::{Error, SqlState};
 
 use crate::topic::{Cluster, Faults, LEDGER_ID};
 
-struct Trial {
+struct Harness {
     cluster: Cluster,
     random: Random,
     agreed: Vec<Delivery>,
@@ -26,10 +26,10 @@ struct Trial {
     unsure: BTreeSet<Bytes>,
 }
 
-impl Trial {
-    fn new(nodes: usize, seed: u64) -> Trial {
+impl Harness {
+    fn new(nodes: usize, seed: u64) -> Harness {
         let limits = Limits { transactions_max: 8, queued_max: 200, ..Limits::default() };
-        Trial {
+        Harness {
             cluster: Cluster::start(nodes, limits, seed),
             random: Random::new(seed ^ 0x5eed),
             agreed: Vec::new(),
@@ -138,24 +138,24 @@ impl Trial {
 }
 
 fn history(nodes: usize, seed: u64) -> usize {
-    let mut trial = Trial::new(nodes, seed);
+    let mut harness = Harness::new(nodes, seed);
     for _ in 0..4 {
         for _ in 0..80 {
-            for _ in 0..trial.random.below(4) {
-                let node = trial.random.below(nodes as u64) as usize;
-                trial.submit(node);
+            for _ in 0..harness.random.below(4) {
+                let node = harness.random.below(nodes as u64) as usize;
+                harness.submit(node);
             }
-            let wait = trial.random.below(150);
-            trial.cluster.pass(wait);
-            trial.poll();
-            if trial.random.chance(4) {
-                trial.hurt();
+            let wait = harness.random.below(150);
+            harness.cluster.pass(wait);
+            harness.poll();
+            if harness.random.chance(4) {
+                harness.hurt();
             }
         }
-        trial.settle();
+        harness.settle();
     }
-    trial.check();
-    trial.envelopes().count()
+    harness.check();
+    harness.envelopes().count()
 }
 
 #[test]
@@ -177,24 +177,24 @@ fn stops(cluster: &mut Cluster, node: usize) -> Error {
 }
 
 /// Three nodes that have ordered a little.
-fn trial() -> Trial {
-    let mut trial = Trial::new(3, 1);
+fn harness() -> Harness {
+    let mut harness = Harness::new(3, 1);
     for _ in 0..20 {
-        trial.submit(0);
-        trial.cluster.pass(50);
-        trial.poll();
+        harness.submit(0);
+        harness.cluster.pass(50);
+        harness.poll();
     }
-    trial.settle();
-    assert!(trial.agreed.len() > 10);
-    trial
+    harness.settle();
+    assert!(harness.agreed.len() > 10);
+    harness
 }
 
 #[test]
 fn a_topic_that_was_truncated_stops_all() {
-    let mut trial = trial();
-    trial.cluster.topic.state().records.truncate(9);
+    let mut harness = harness();
+    harness.cluster.topic.state().records.truncate(9);
     for node in 0..3 {
-        let cause = stops(&mut trial.cluster, node);
+        let cause = stops(&mut harness.cluster, node);
         assert!(cause.message().contains("it ends at record 9"), "{cause}");
         assert!(cause.fields().hint.is_some());
     }
@@ -203,52 +203,52 @@ fn a_topic_that_was_truncated_stops_all() {
 /// Be it that it was written to since.
 #[test]
 fn a_topic_that_was_made_anew_stops_all() {
-    let mut trial = trial();
+    let mut harness = harness();
     {
-        let mut topic = trial.cluster.topic.state();
+        let mut topic = harness.cluster.topic.state();
         topic.records.iter_mut().for_each(|record| *record = Bytes::from_static(b"another's"));
         topic.down = true;
     }
-    trial.cluster.pass(2_000);
-    trial.cluster.topic.state().down = false;
+    harness.cluster.pass(2_000);
+    harness.cluster.topic.state().down = false;
     for node in 0..3 {
-        let cause = stops(&mut trial.cluster, node);
+        let cause = stops(&mut harness.cluster, node);
         assert!(cause.message().contains("is not the one that this node has read"), "{cause}");
     }
 }
 
 #[test]
 fn a_topic_that_is_gone_stops_all() {
-    let mut trial = trial();
-    trial.cluster.topic.state().exists = false;
-    let cause = stops(&mut trial.cluster, 1);
+    let mut harness = harness();
+    harness.cluster.topic.state().exists = false;
+    let cause = stops(&mut harness.cluster, 1);
     assert!(cause.message().contains("there is no such topic any more"), "{cause}");
 }
 
 #[test]
 fn a_topic_whose_retention_has_ended_stops_who_was_away() {
-    let mut trial = trial();
-    trial.cluster.stop(2);
+    let mut harness = harness();
+    harness.cluster.stop(2);
     for _ in 0..40 {
-        trial.submit(0);
-        trial.cluster.pass(50);
+        harness.submit(0);
+        harness.cluster.pass(50);
     }
-    let end = trial.cluster.topic.state().records.len() as u64;
-    trial.cluster.topic.state().first = end - 5;
-    let after = trial.given[2] as u64;
-    trial.cluster.begin(2, after);
-    let cause = stops(&mut trial.cluster, 2);
+    let end = harness.cluster.topic.state().records.len() as u64;
+    harness.cluster.topic.state().first = end - 5;
+    let after = harness.given[2] as u64;
+    harness.cluster.begin(2, after);
+    let cause = stops(&mut harness.cluster, 2);
     assert!(cause.message().contains("were deleted"), "{cause}");
 }
 
 #[test]
 fn the_topic_of_another_ledger_is_refused() {
-    let mut trial = trial();
-    trial.cluster.stop(2);
-    trial.cluster.files[2] = ledger::MemoryFiles::new();
-    let limits = trial.cluster.limits;
-    trial.cluster.begin_with(2, 0, limits, *b"another ledger 1");
-    let cause = stops(&mut trial.cluster, 2);
+    let mut harness = harness();
+    harness.cluster.stop(2);
+    harness.cluster.files[2] = ledger::MemoryFiles::new();
+    let limits = harness.cluster.limits;
+    harness.cluster.begin_with(2, 0, limits, *b"another ledger 1");
+    let cause = stops(&mut harness.cluster, 2);
     assert!(cause.message().contains("it is the topic of ledger"), "{cause}");
     assert_ne!(&LEDGER_ID, b"another ledger 1");
 }
@@ -256,26 +256,27 @@ fn the_topic_of_another_ledger_is_refused() {
 /// Clients hear of brokers that are away, each what is known of its own transaction.
 #[test]
 fn clients_are_told_when_brokers_are_away() {
-    let mut trial = trial();
-    let runtime = trial.cluster.runtime.handle().clone();
-    trial.cluster.topic.state().down = true;
-    trial.submit(0);
-    trial.cluster.pass(1_000);
-    trial.submit(0);
-    assert!(trial.cluster.node(0).unwrap().given_up().is_empty());
-    trial.cluster.pass(6_000);
+    let mut harness = harness();
+    let runtime = harness.cluster.runtime.handle().clone();
+    harness.cluster.topic.state().down = true;
+    harness.submit(0);
+    harness.cluster.pass(1_000);
+    harness.submit(0);
+    assert!(harness.cluster.node(0).unwrap().given_up().is_empty());
+    harness.cluster.pass(6_000);
     // By the runtime's clock.
     let inside = runtime.enter();
-    let reported = trial.cluster.node(0).unwrap().given_up();
+    let reported = harness.cluster.node(0).unwrap().given_up();
     let codes: Vec<SqlState> = reported.iter().map(|(_, error)| error.code()).collect();
     assert_eq!(codes, [SqlState::TRANSACTION_RESOLUTION_UNKNOWN, SqlState::CANNOT_CONNECT_NOW]);
-    let refused = trial.cluster.node(0).unwrap().submit(Bytes::from_static(b"later"));
+    let refused = harness.cluster.node(0).unwrap().submit(Bytes::from_static(b"later"));
     let Err(Refused::Closed(why)) = refused else { panic!("{refused:?}") };
     assert_eq!(why.code(), SqlState::CANNOT_CONNECT_NOW);
     drop(inside);
-    trial.accepted[0].clear();
-    trial.settle();
+    harness.accepted[0].clear();
+    harness.settle();
     // The one that was sent may come, the other cannot.
-    let late: Vec<_> = reported.iter().map(|(it, _)| trial.envelopes().any(|e| e == it)).collect();
+    let late: Vec<_> =
+        reported.iter().map(|(it, _)| harness.envelopes().any(|e| e == it)).collect();
     assert_eq!(late, [true, false]);
 }

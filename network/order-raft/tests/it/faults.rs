@@ -14,7 +14,7 @@ use order_raft::{Draft, SIDE_FOLDER};
 
 use crate::cluster::{Cluster, Faults, open};
 
-pub struct Trial {
+pub struct Harness {
     pub cluster: Cluster,
     pub random: Random,
     /// What has been agreed on, as the first node to be given it was.
@@ -24,10 +24,10 @@ pub struct Trial {
     submitted: Vec<Bytes>,
 }
 
-impl Trial {
-    pub fn new(nodes: usize, seed: u64) -> Trial {
+impl Harness {
+    pub fn new(nodes: usize, seed: u64) -> Harness {
         let limits = Limits { transactions_max: 8, queued_max: 200, ..Limits::default() };
-        Trial {
+        Harness {
             cluster: Cluster::start(nodes, limits, seed),
             random: Random::new(seed ^ 0x5eed),
             agreed: Vec::new(),
@@ -141,32 +141,32 @@ impl Trial {
 }
 
 fn history(nodes: usize, seed: u64) {
-    let mut trial = Trial::new(nodes, seed);
+    let mut harness = Harness::new(nodes, seed);
     for _ in 0..4 {
         for _ in 0..60 {
-            (0..trial.random.below(4)).for_each(|_| trial.submit());
-            let wait = trial.random.below(120);
-            trial.cluster.pass(wait);
-            trial.poll();
-            if trial.random.chance(4) {
-                trial.hurt();
+            (0..harness.random.below(4)).for_each(|_| harness.submit());
+            let wait = harness.random.below(120);
+            harness.cluster.pass(wait);
+            harness.poll();
+            if harness.random.chance(4) {
+                harness.hurt();
             }
         }
-        trial.settle();
+        harness.settle();
     }
-    for delivery in trial.agreed.iter().filter_map(|it| it.content.as_ref()) {
-        let known = |it: &Bytes| trial.submitted.contains(it) || it.starts_with(b"the last");
+    for delivery in harness.agreed.iter().filter_map(|it| it.content.as_ref()) {
+        let known = |it: &Bytes| harness.submitted.contains(it) || it.starts_with(b"the last");
         assert!(delivery.envelopes.iter().all(known), "an envelope that no client submitted");
     }
-    same_records(&trial);
+    same_records(&harness);
 }
 
 /// What the nodes' ledgers hold is the same, byte for byte, and what was delivered.
-pub fn same_records(trial: &Trial) {
+pub fn same_records(harness: &Harness) {
     let mut ledgers = Vec::new();
-    for node in 0..trial.cluster.size() {
-        trial.cluster.stop(node);
-        let files: Arc<dyn Files> = Arc::new(trial.cluster.files[node].clone());
+    for node in 0..harness.cluster.size() {
+        harness.cluster.stop(node);
+        let files: Arc<dyn Files> = Arc::new(harness.cluster.files[node].clone());
         let mut reader = LogReader::open(files, Stream::Orders).unwrap();
         let mut records = Vec::new();
         while let Some(record) = reader.next_record().unwrap() {
@@ -174,7 +174,7 @@ pub fn same_records(trial: &Trial) {
         }
         ledgers.push(records);
     }
-    let batches = trial.agreed.iter().filter(|delivery| delivery.content.is_some()).count();
+    let batches = harness.agreed.iter().filter(|delivery| delivery.content.is_some()).count();
     for (node, ledger) in ledgers.iter().enumerate() {
         let committed = &ledger[..=batches];
         assert_eq!(committed, &ledgers[0][..=batches], "the ledger of node {node}");
@@ -194,62 +194,62 @@ fn five_nodes_agree_whatever_befalls_them() {
 /// What a majority has is not lost with the leader that told it.
 #[test]
 fn what_was_delivered_outlives_its_leader() {
-    let mut trial = Trial::new(3, 7);
+    let mut harness = Harness::new(3, 7);
     for round in 0..12 {
         for _ in 0..20 {
-            trial.submit();
-            trial.cluster.pass(20);
-            trial.poll();
+            harness.submit();
+            harness.cluster.pass(20);
+            harness.poll();
         }
-        let reported = trial.agreed.len();
-        let Some(leader) = trial.cluster.leader() else { panic!("no leader in round {round}") };
-        trial.crash(leader);
+        let reported = harness.agreed.len();
+        let Some(leader) = harness.cluster.leader() else { panic!("no leader in round {round}") };
+        harness.crash(leader);
         let mut waited = 0;
-        while trial.agreed.len() <= reported {
-            trial.cluster.pass(50);
-            trial.poll();
+        while harness.agreed.len() <= reported {
+            harness.cluster.pass(50);
+            harness.poll();
             waited += 50;
             assert!(waited <= 2_000, "no order within 2 s of the leader's end");
-            trial.submit();
+            harness.submit();
         }
-        trial.begin(leader);
-        trial.settle();
+        harness.begin(leader);
+        harness.settle();
     }
 }
 
 /// A leader that is cut off orders on for itself; none of it is delivered, and it goes.
 #[test]
 fn a_tail_that_nobody_else_has_is_cut() {
-    let mut trial = Trial::new(3, 9);
-    trial.settle();
-    let old = trial.cluster.leader().unwrap();
+    let mut harness = Harness::new(3, 9);
+    harness.settle();
+    let old = harness.cluster.leader().unwrap();
     for other in (0..3).filter(|node| *node != old) {
-        trial.cluster.cut(old, other);
-        trial.cluster.cut(other, old);
+        harness.cluster.cut(old, other);
+        harness.cluster.cut(other, old);
     }
-    let mut handle = trial.cluster.node(old).unwrap();
-    let (reported, height) = (trial.given[old], handle.store().height());
+    let mut handle = harness.cluster.node(old).unwrap();
+    let (reported, height) = (harness.given[old], handle.store().height());
     for count in 0..10 {
         handle.submit(Bytes::from(format!("in vain {count}"))).unwrap();
-        trial.cluster.pass(10);
+        harness.cluster.pass(10);
     }
     assert!(handle.store().height() > height, "the tail is in its log");
-    trial.cluster.pass(3_000);
-    trial.poll();
-    assert_eq!(trial.given[old], reported, "a tail was delivered");
-    trial.cluster.crash(old, &mut trial.random);
-    trial.begin(old);
-    trial.settle();
-    same_records(&trial);
+    harness.cluster.pass(3_000);
+    harness.poll();
+    assert_eq!(harness.given[old], reported, "a tail was delivered");
+    harness.cluster.crash(old, &mut harness.random);
+    harness.begin(old);
+    harness.settle();
+    same_records(&harness);
 }
 
 /// Votes and orders that do not belong together are refused.
 #[test]
 fn a_folder_without_its_votes_is_refused() {
-    let mut trial = Trial::new(1, 3);
-    trial.settle();
-    trial.cluster.stop(0);
-    let files: Arc<dyn Files> = Arc::new(trial.cluster.files[0].clone());
+    let mut harness = Harness::new(1, 3);
+    harness.settle();
+    harness.cluster.stop(0);
+    let files: Arc<dyn Files> = Arc::new(harness.cluster.files[0].clone());
     for name in files.list(SIDE_FOLDER).unwrap() {
         files.remove(&format!("{SIDE_FOLDER}/{name}")).unwrap();
     }

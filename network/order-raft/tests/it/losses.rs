@@ -7,7 +7,7 @@ use ledger::{Files, MemoryFiles};
 use order_raft::{SIDE_FOLDER, forget};
 
 use crate::cluster::Cluster;
-use crate::faults::{Trial, same_records};
+use crate::faults::{Harness, same_records};
 
 /// What is put in the place of a member's folder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ enum Loss {
     OldCopy,
 }
 
-impl Trial {
+impl Harness {
     /// So many are given to one node at least.
     fn order(&mut self, node: usize, count: usize) {
         let target = self.given[node] + count;
@@ -65,39 +65,43 @@ impl Trial {
 
 /// Two of three acknowledged; one of them dies, the other forgets; the third was away.
 fn two_forget_nothing_together(loss: Loss) {
-    let mut trial = Trial::new(3, 11);
-    trial.settle();
-    let leader = trial.cluster.leader().unwrap();
+    let mut harness = Harness::new(3, 11);
+    harness.settle();
+    let leader = harness.cluster.leader().unwrap();
     let (loser, away) = ((leader + 1) % 3, (leader + 2) % 3);
     let source = if loss == Loss::TakenAnew { away } else { loser };
-    let copy = trial.copy_of(source);
-    trial.cut_off(away);
-    trial.order(leader, 20);
-    let reported = trial.agreed.len();
-    trial.crash(leader);
-    trial.crash(loser);
-    trial.lose(loser, loss, &copy);
-    trial.cluster.heal();
-    trial.begin(loser);
+    let copy = harness.copy_of(source);
+    harness.cut_off(away);
+    harness.order(leader, 20);
+    let reported = harness.agreed.len();
+    harness.crash(leader);
+    harness.crash(loser);
+    harness.lose(loser, loss, &copy);
+    harness.cluster.heal();
+    harness.begin(loser);
     for _ in 0..100 {
-        trial.submit_at(away);
-        trial.submit_at(loser);
-        trial.cluster.pass(50);
-        trial.poll();
+        harness.submit_at(away);
+        harness.submit_at(loser);
+        harness.cluster.pass(50);
+        harness.poll();
     }
-    assert_eq!(trial.agreed.len(), reported, "{loss:?}: two that lack it have ordered without it");
-    let standing = trial.cluster.node(loser).unwrap().standing();
+    assert_eq!(
+        harness.agreed.len(),
+        reported,
+        "{loss:?}: two that lack it have ordered without it"
+    );
+    let standing = harness.cluster.node(loser).unwrap().standing();
     let waits = standing.waits.unwrap_or_default();
     assert!(waits.contains(&format!("no answer yet from {leader}")), "{waits}");
-    trial.begin(leader);
-    trial.settle();
-    assert!(trial.agreed.len() > reported);
+    harness.begin(leader);
+    harness.settle();
+    assert!(harness.agreed.len() > reported);
     // It counts again: two of three are a majority with it.
-    trial.crash(leader);
-    trial.order(loser, 5);
-    trial.begin(leader);
-    trial.settle();
-    same_records(&trial);
+    harness.crash(leader);
+    harness.order(loser, 5);
+    harness.begin(leader);
+    harness.settle();
+    same_records(&harness);
 }
 
 #[test]
@@ -118,94 +122,94 @@ fn an_old_copy_outvotes_nothing() {
 /// A leader that is put back from a copy does not lead on in the term that it had.
 #[test]
 fn a_copied_leader_stands_again() {
-    let mut trial = Trial::new(3, 12);
-    trial.settle();
-    let leader = trial.cluster.leader().unwrap();
-    let copy = trial.copy_of(leader);
-    trial.order(leader, 10);
-    trial.crash(leader);
-    trial.lose(leader, Loss::OldCopy, &copy);
-    trial.begin(leader);
-    trial.settle();
-    same_records(&trial);
+    let mut harness = Harness::new(3, 12);
+    harness.settle();
+    let leader = harness.cluster.leader().unwrap();
+    let copy = harness.copy_of(leader);
+    harness.order(leader, 10);
+    harness.crash(leader);
+    harness.lose(leader, Loss::OldCopy, &copy);
+    harness.begin(leader);
+    harness.settle();
+    same_records(&harness);
 }
 
 /// All folders moved to other disks at once: there is nothing newer anywhere.
 #[test]
 fn copies_of_all_go_on_where_they_were() {
-    let mut trial = Trial::new(3, 13);
-    trial.settle();
-    trial.order(0, 10);
+    let mut harness = Harness::new(3, 13);
+    harness.settle();
+    harness.order(0, 10);
     for node in 0..3 {
-        trial.crash(node);
-        let copy = trial.copy_of(node);
-        trial.lose(node, Loss::OldCopy, &copy);
+        harness.crash(node);
+        let copy = harness.copy_of(node);
+        harness.lose(node, Loss::OldCopy, &copy);
     }
-    trial.begin(0);
-    trial.begin(1);
-    trial.cluster.pass(10_000);
-    assert!(trial.cluster.leader().is_none(), "the third may have more");
-    trial.begin(2);
-    trial.settle();
-    same_records(&trial);
+    harness.begin(0);
+    harness.begin(1);
+    harness.cluster.pass(10_000);
+    assert!(harness.cluster.leader().is_none(), "the third may have more");
+    harness.begin(2);
+    harness.settle();
+    same_records(&harness);
 }
 
 /// After a power cut nothing is in doubt: two of three go on without the third.
 #[test]
 fn a_power_cut_of_all_asks_no_one() {
-    let mut trial = Trial::new(3, 14);
+    let mut harness = Harness::new(3, 14);
     for round in 0..6 {
-        trial.settle();
-        trial.order(0, 5);
-        (0..3).for_each(|node| trial.crash(node));
+        harness.settle();
+        harness.order(0, 5);
+        (0..3).for_each(|node| harness.crash(node));
         let away = round % 3;
         for node in (0..3).filter(|node| *node != away) {
-            trial.begin(node);
+            harness.begin(node);
         }
-        trial.order((away + 1) % 3, 5);
+        harness.order((away + 1) % 3, 5);
     }
-    trial.settle();
-    same_records(&trial);
+    harness.settle();
+    same_records(&harness);
 }
 
 /// A cluster begins when all that found it have met: before that, one that lost everything would
 /// be as good as new.
 #[test]
 fn founders_meet_before_they_begin() {
-    let mut trial = Trial::new(3, 15);
+    let mut harness = Harness::new(3, 15);
     for node in 0..3 {
-        trial.cluster.stop(node);
-        trial.cluster.files[node] = Cluster::founded();
+        harness.cluster.stop(node);
+        harness.cluster.files[node] = Cluster::founded();
     }
-    (0..2).for_each(|node| trial.begin(node));
-    trial.cluster.pass(10_000);
-    assert!(trial.cluster.leader().is_none());
-    trial.begin(2);
-    trial.settle();
+    (0..2).for_each(|node| harness.begin(node));
+    harness.cluster.pass(10_000);
+    assert!(harness.cluster.leader().is_none());
+    harness.begin(2);
+    harness.settle();
     // From then on two are enough, also at once.
-    trial.crash(1);
-    trial.order(0, 3);
+    harness.crash(1);
+    harness.order(0, 3);
 }
 
 /// Two of three have lost their data: what they alone had is known nowhere, so the owner decides.
 #[test]
 fn two_that_lost_their_data_wait_for_their_owner() {
-    let mut trial = Trial::new(3, 16);
-    trial.settle();
-    let copy = trial.copy_of(0);
+    let mut harness = Harness::new(3, 16);
+    harness.settle();
+    let copy = harness.copy_of(0);
     for node in [1, 2] {
-        trial.crash(node);
-        trial.lose(node, Loss::Emptied, &copy);
-        trial.begin(node);
+        harness.crash(node);
+        harness.lose(node, Loss::Emptied, &copy);
+        harness.begin(node);
     }
-    let reported = trial.agreed.len();
+    let reported = harness.agreed.len();
     for _ in 0..100 {
-        trial.submit_at(0);
-        trial.cluster.pass(50);
-        trial.poll();
+        harness.submit_at(0);
+        harness.cluster.pass(50);
+        harness.poll();
     }
-    assert_eq!(trial.agreed.len(), reported);
-    let waits = trial.cluster.node(1).unwrap().standing().waits.unwrap_or_default();
+    assert_eq!(harness.agreed.len(), reported);
+    let waits = harness.cluster.node(1).unwrap().standing().waits.unwrap_or_default();
     assert!(waits.contains("2 lost theirs too"), "{waits}");
 }
 
@@ -213,63 +217,63 @@ fn two_that_lost_their_data_wait_for_their_owner() {
 /// lacks, the other one forgets, too. It is no witness that there was nothing.
 #[test]
 fn one_that_lacks_something_still_is_no_witness() {
-    let mut trial = Trial::new(3, 17);
-    trial.settle();
-    let loser = trial.cluster.leader().unwrap();
+    let mut harness = Harness::new(3, 17);
+    harness.settle();
+    let loser = harness.cluster.leader().unwrap();
     let (holder, away) = ((loser + 1) % 3, (loser + 2) % 3);
-    trial.cut_off(away);
-    trial.order(holder, 20);
-    let reported = trial.agreed.len();
-    let copy = trial.copy_of(loser);
+    harness.cut_off(away);
+    harness.order(holder, 20);
+    let reported = harness.agreed.len();
+    let copy = harness.copy_of(loser);
     for node in [loser, holder, away] {
-        trial.crash(node);
+        harness.crash(node);
     }
-    trial.lose(loser, Loss::Emptied, &copy);
-    trial.cluster.heal();
+    harness.lose(loser, Loss::Emptied, &copy);
+    harness.cluster.heal();
     for node in [holder, away, loser] {
-        trial.begin(node);
+        harness.begin(node);
     }
     // Long enough to be answered, and not to elect a leader.
-    trial.cluster.pass(200);
-    let standing = |trial: &Trial| trial.cluster.node(loser).unwrap().standing();
-    let lacks = standing(&trial);
+    harness.cluster.pass(200);
+    let standing = |harness: &Harness| harness.cluster.node(loser).unwrap().standing();
+    let lacks = standing(&harness);
     assert!(lacks.waits.is_some_and(|why| why.contains("start the members that are down")));
     assert!(lacks.entries < reported as u64);
-    trial.crash(holder);
-    trial.lose(holder, Loss::Emptied, &copy);
-    trial.begin(holder);
+    harness.crash(holder);
+    harness.lose(holder, Loss::Emptied, &copy);
+    harness.begin(holder);
     for _ in 0..100 {
-        trial.submit_at(away);
-        trial.cluster.pass(50);
-        trial.poll();
+        harness.submit_at(away);
+        harness.cluster.pass(50);
+        harness.poll();
     }
-    assert_eq!(trial.agreed.len(), reported, "what two had acknowledged was ordered over");
-    let waits = trial.cluster.node(holder).unwrap().standing().waits.unwrap_or_default();
+    assert_eq!(harness.agreed.len(), reported, "what two had acknowledged was ordered over");
+    let waits = harness.cluster.node(holder).unwrap().standing().waits.unwrap_or_default();
     assert!(waits.contains(&format!("but {loser} lost theirs too")), "{waits}");
-    assert!(standing(&trial).waits.is_some());
+    assert!(standing(&harness).waits.is_some());
 }
 
 /// Of five one is down for good, and another one has lost its data: three others are a majority
 /// without it, and let it. Its word counts again: the next that goes leaves three.
 fn a_majority_lets_it(loss: Loss) {
-    let mut trial = Trial::new(5, 18);
-    trial.settle();
-    let leader = trial.cluster.leader().unwrap();
+    let mut harness = Harness::new(5, 18);
+    harness.settle();
+    let leader = harness.cluster.leader().unwrap();
     let [loser, down, next] = [1, 2, 3].map(|more| (leader + more) % 5);
-    let copy = trial.copy_of(loser);
-    trial.order(leader, 10);
-    trial.crash(down);
-    trial.crash(loser);
-    trial.lose(loser, loss, &copy);
-    trial.begin(loser);
-    trial.order(loser, 10);
-    assert_eq!(trial.cluster.node(loser).unwrap().standing().waits, None);
-    trial.crash(next);
-    trial.order(loser, 5);
-    trial.begin(next);
-    trial.begin(down);
-    trial.settle();
-    same_records(&trial);
+    let copy = harness.copy_of(loser);
+    harness.order(leader, 10);
+    harness.crash(down);
+    harness.crash(loser);
+    harness.lose(loser, loss, &copy);
+    harness.begin(loser);
+    harness.order(loser, 10);
+    assert_eq!(harness.cluster.node(loser).unwrap().standing().waits, None);
+    harness.crash(next);
+    harness.order(loser, 5);
+    harness.begin(next);
+    harness.begin(down);
+    harness.settle();
+    same_records(&harness);
 }
 
 #[test]
@@ -290,109 +294,110 @@ fn a_majority_without_it_lets_one_that_took_the_ledger_anew() {
 /// A leader that was cut off has counted what a member has forgotten since. It adds nothing to it.
 #[test]
 fn a_leader_counts_for_no_incarnation_that_is_over() {
-    let mut trial = Trial::new(5, 19);
-    trial.settle();
-    let leader = trial.cluster.leader().unwrap();
+    let mut harness = Harness::new(5, 19);
+    harness.settle();
+    let leader = harness.cluster.leader().unwrap();
     let [loser, late, one, other] = [1, 2, 3, 4].map(|more| (leader + more) % 5);
-    let copy = trial.copy_of(loser);
+    let copy = harness.copy_of(loser);
     for away in [late, one, other] {
-        trial.cluster.cut(leader, away);
+        harness.cluster.cut(leader, away);
     }
     for _ in 0..5 {
-        trial.submit_at(leader);
-        trial.cluster.pass(20);
+        harness.submit_at(leader);
+        harness.cluster.pass(20);
     }
-    let entries = |trial: &Trial, node: usize| trial.cluster.node(node).unwrap().standing().entries;
-    assert!(entries(&trial, loser) > entries(&trial, late), "two of five have them");
-    trial.crash(loser);
-    trial.lose(loser, Loss::Emptied, &copy);
+    let entries =
+        |harness: &Harness, node: usize| harness.cluster.node(node).unwrap().standing().entries;
+    assert!(entries(&harness, loser) > entries(&harness, late), "two of five have them");
+    harness.crash(loser);
+    harness.lose(loser, Loss::Emptied, &copy);
     for node in [late, one, other, loser] {
-        trial.cluster.cut(node, leader);
+        harness.cluster.cut(node, leader);
     }
-    trial.cluster.cut(leader, loser);
-    trial.begin(loser);
-    trial.cluster.pass(100);
+    harness.cluster.cut(leader, loser);
+    harness.begin(loser);
+    harness.cluster.pass(100);
     // Once the loser has asked them, a third one hears of the leader alone.
-    trial.cluster.heal();
+    harness.cluster.heal();
     for node in [one, other, loser] {
-        trial.cluster.cut(leader, node);
-        trial.cluster.cut(node, leader);
+        harness.cluster.cut(leader, node);
+        harness.cluster.cut(node, leader);
     }
-    trial.cluster.pass(100);
-    trial.poll();
-    trial.settle();
-    same_records(&trial);
+    harness.cluster.pass(100);
+    harness.poll();
+    harness.settle();
+    same_records(&harness);
 }
 
 /// A machine that was set back keeps all that a file system tells of a file. Once a newer
 /// incarnation is known of its member, it is found out.
 #[test]
 fn one_that_was_set_back_is_found_out_by_its_incarnation() {
-    let mut trial = Trial::new(3, 20);
-    trial.settle();
-    let leader = trial.cluster.leader().unwrap();
+    let mut harness = Harness::new(3, 20);
+    harness.settle();
+    let leader = harness.cluster.leader().unwrap();
     let loser = (leader + 1) % 3;
     // As a power cut would leave it: its files are those that they were.
-    let unseen = trial.cluster.files[loser].crash(&mut trial.random);
-    let given = trial.given[loser];
-    let copy = trial.copy_of(loser);
-    trial.crash(loser);
-    trial.lose(loser, Loss::OldCopy, &copy);
-    trial.begin(loser);
-    trial.order(loser, 10);
-    trial.crash(loser);
-    (trial.cluster.files[loser], trial.given[loser]) = (unseen, given);
-    trial.begin(loser);
-    trial.order(loser, 10);
-    trial.settle();
-    same_records(&trial);
+    let unseen = harness.cluster.files[loser].crash(&mut harness.random);
+    let given = harness.given[loser];
+    let copy = harness.copy_of(loser);
+    harness.crash(loser);
+    harness.lose(loser, Loss::OldCopy, &copy);
+    harness.begin(loser);
+    harness.order(loser, 10);
+    harness.crash(loser);
+    (harness.cluster.files[loser], harness.given[loser]) = (unseen, given);
+    harness.begin(loser);
+    harness.order(loser, 10);
+    harness.settle();
+    same_records(&harness);
 }
 
 /// Crashes and losses by seeds, one loss at a time. What was agreed on stays.
 fn losses(nodes: usize, seed: u64) {
-    let mut trial = Trial::new(nodes, seed);
-    trial.settle();
-    let mut copies: Vec<_> = (0..nodes).map(|node| trial.copy_of(node)).collect();
+    let mut harness = Harness::new(nodes, seed);
+    harness.settle();
+    let mut copies: Vec<_> = (0..nodes).map(|node| harness.copy_of(node)).collect();
     for _ in 0..8 {
-        let node = trial.random.below(nodes as u64) as usize;
-        for _ in 0..trial.random.below(40) {
-            trial.submit();
-            let wait = trial.random.below(80);
-            trial.cluster.pass(wait);
-            trial.poll();
-            if trial.random.chance(6) {
-                let other = trial.random.below(nodes as u64) as usize;
-                if trial.cluster.node(other).is_some() {
-                    trial.crash(other);
+        let node = harness.random.below(nodes as u64) as usize;
+        for _ in 0..harness.random.below(40) {
+            harness.submit();
+            let wait = harness.random.below(80);
+            harness.cluster.pass(wait);
+            harness.poll();
+            if harness.random.chance(6) {
+                let other = harness.random.below(nodes as u64) as usize;
+                if harness.cluster.node(other).is_some() {
+                    harness.crash(other);
                 } else {
-                    trial.begin(other);
+                    harness.begin(other);
                 }
             }
         }
-        if trial.cluster.node(node).is_some() {
-            trial.crash(node);
+        if harness.cluster.node(node).is_some() {
+            harness.crash(node);
         }
-        let loss = [Loss::Emptied, Loss::OldCopy, Loss::OldCopy][trial.random.below(3) as usize];
+        let loss = [Loss::Emptied, Loss::OldCopy, Loss::OldCopy][harness.random.below(3) as usize];
         let copy = copies[node].clone();
-        trial.lose(node, loss, &copy);
-        trial.begin(node);
-        for _ in 0..trial.random.below(40) {
-            trial.submit();
-            trial.cluster.pass(50);
-            trial.poll();
-            let other = trial.random.below(nodes as u64) as usize;
-            if trial.random.chance(8) && trial.cluster.node(other).is_none() {
-                trial.begin(other);
+        harness.lose(node, loss, &copy);
+        harness.begin(node);
+        for _ in 0..harness.random.below(40) {
+            harness.submit();
+            harness.cluster.pass(50);
+            harness.poll();
+            let other = harness.random.below(nodes as u64) as usize;
+            if harness.random.chance(8) && harness.cluster.node(other).is_none() {
+                harness.begin(other);
             }
         }
-        trial.settle();
+        harness.settle();
         for (node, copy) in copies.iter_mut().enumerate() {
-            if trial.random.chance(3) {
-                *copy = trial.copy_of(node);
+            if harness.random.chance(3) {
+                *copy = harness.copy_of(node);
             }
         }
     }
-    same_records(&trial);
+    same_records(&harness);
 }
 
 #[test]

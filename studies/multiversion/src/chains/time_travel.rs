@@ -2,7 +2,7 @@
 //! each update copies the row before it to a table beside. Indexes never move. (HANA keeps the
 //! oldest row in the main table; that variant is not built, there or here.)
 
-use concurrency::trial;
+use concurrency::test_mode;
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering, fence};
 use types::Stamp;
@@ -52,7 +52,7 @@ pub(super) fn read_master(layout: &Layout, head: Head<'_>, row: &mut Vec<u64>) -
         if mark != Mark::BUSY {
             let stamp = Stamp(head.0[STAMP].load(Ordering::Relaxed));
             let chain = head.chain();
-            trial::pause();
+            test_mode::pause();
             copy_row(master_row(layout, head), row);
             fence(Ordering::Acquire);
             if head.0[BEGIN].load(Ordering::Relaxed) == mark.0 || mutated(Mutant::TornRead) {

@@ -19,7 +19,7 @@
 //!
 //! *Cost.* Readers write no shared word. Conflicts show late: the whole transaction is lost.
 
-use concurrency::trial;
+use concurrency::test_mode;
 use kit::sync::atomic::Ordering::SeqCst;
 
 use super::snapshot::{self, Reads};
@@ -100,7 +100,7 @@ impl Rule for Mvocc {
         }
         let at = cx.db.clock.draw(cx.worker);
         cx.notes.drawn = true;
-        trial::pause();
+        test_mode::pause();
         for (table, tuple, mark) in &cx.notes.reads.tuples {
             let head = cx.db.at(*table).head(*tuple);
             let lock = head.lock_word().load(SeqCst);

@@ -29,7 +29,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use concurrency::trial::{self, Trial};
+use concurrency::test_mode::{self, TestMode};
 use concurrency::{Outcome, Protocol, Statement, Work, WorkerPool};
 use kit::random::Random;
 use procedure::query::{Aggregate, AggregateFunction, Query};
@@ -115,14 +115,14 @@ impl History {
         &self,
         protocol: &Arc<dyn Protocol>,
         pool: &WorkerPool,
-        trial: Trial,
+        test_mode: TestMode,
     ) -> Result<usize, Anomaly> {
         let store = Arc::new(Store::new());
         store.create_table(schema());
         let (mut dependencies, mut course) = (0, Course::behind(0, &store, protocol, 0));
         let first: Vec<Vec<Act>> = (0..self.keys / 2 + 1).map(|k| vec![Act::Insert(k)]).collect();
         for (block, height) in std::iter::once(&first).chain(&self.blocks).zip(1..) {
-            let graph = check_block(block, height, &mut course, (pool, trial))?;
+            let graph = check_block(block, height, &mut course, (pool, test_mode))?;
             dependencies += graph.count();
             if let Some(cycle) = graph.cycle() {
                 return Err(format!("block {height} has a cycle: {cycle}"));
@@ -186,13 +186,13 @@ fn check_block(
     block: &[Vec<Act>],
     height: Height,
     course: &mut Course,
-    (pool, trial): (&WorkerPool, Trial),
+    (pool, test_mode): (&WorkerPool, TestMode),
 ) -> Result<Graph, Anomaly> {
     let before = state(course.line().store());
     let works = block.iter().enumerate().map(|(at, acts)| work(acts, height, at));
     let works = works.collect();
     let outcome = {
-        let _on = trial::enter(trial);
+        let _on = test_mode::enter(test_mode);
         course.run(pool, works)?.outcome()
     };
     let seen: Vec<Option<Vec<Seen>>> = block

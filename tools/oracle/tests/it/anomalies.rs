@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use concurrency::trial::{self, Trial};
+use concurrency::test_mode::{self, TestMode};
 use concurrency::{Block, Isolation, Outcome, Work, WorkerPool};
 use oracle::programs::{Builder, Operation, TABLE, fill, schemas};
 use oracle::subjects::{Subject, defaults, variants};
@@ -132,7 +132,7 @@ fn numbers(outcome: &Outcome) -> Option<Vec<i64>> {
 }
 
 /// How often an anomaly shows among many worlds; the pairs start at once.
-fn count(subject: &Subject, pool: &WorkerPool, anomaly: &Anomaly, trial: Trial) -> usize {
+fn count(subject: &Subject, pool: &WorkerPool, anomaly: &Anomaly, test_mode: TestMode) -> usize {
     const WORLDS: i64 = 40;
     let store = Arc::new(Store::new());
     for schema in schemas() {
@@ -153,7 +153,7 @@ fn count(subject: &Subject, pool: &WorkerPool, anomaly: &Anomaly, trial: Trial) 
     let pairs = (0..WORLDS).flat_map(|world| anomaly.programs.map(|program| work(program, world)));
     let block = Block::new(3, 3, pairs.collect());
     let (outcome, _) = {
-        let _on = trial::enter(trial);
+        let _on = test_mode::enter(test_mode);
         run_block(&subject.protocol, pool, &store, &block).unwrap()
     };
     let stored = rows(&store, TABLE);
@@ -175,7 +175,7 @@ fn no_anomaly_that_the_card_rules_out_happens() {
         let isolation = subject.protocol.info().isolation;
         for anomaly in ANOMALIES {
             for seed in 0..3 {
-                let count = count(&subject, &pool, anomaly, Trial::of_seed(seed));
+                let count = count(&subject, &pool, anomaly, TestMode::of_seed(seed));
                 let may = anomaly.seen_under == Some(isolation);
                 assert!(count == 0 || may, "{}: {}, {count} times", subject.name, anomaly.name);
             }
@@ -194,7 +194,7 @@ fn without_validation_the_anomalies_of_stale_reads_happen() {
     let stale = mutant("reads_unvalidated");
     for name in ["G2-item", "G2,", "P4", "G-single"] {
         let anomaly = ANOMALIES.iter().find(|anomaly| anomaly.name.starts_with(name)).unwrap();
-        let seen = |seed| count(&stale, &pool, anomaly, Trial::chosen(seed)) > 0;
+        let seen = |seed| count(&stale, &pool, anomaly, TestMode::chosen(seed)) > 0;
         let happened = (0..200).any(seen);
         assert!(happened, "{name} was never seen");
     }

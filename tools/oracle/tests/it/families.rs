@@ -1,7 +1,7 @@
 //! Each family of worlds, under every protocol.
 
 use concurrency::WorkerPool;
-use concurrency::trial::Trial;
+use concurrency::test_mode::TestMode;
 use oracle::families::{FAMILIES, Family, Stage, WIDE, check};
 use oracle::subjects::{Subject, defaults, variants};
 use oracle::world::Counts;
@@ -13,7 +13,7 @@ fn family(name: &str) -> &'static Family {
 }
 
 fn run(subject: &Subject, name: &str, count: u64) -> Counts {
-    let stage = Stage { pool: &WorkerPool::new(2), trial: Trial::default() };
+    let stage = Stage { pool: &WorkerPool::new(2), test_mode: TestMode::default() };
     let counts = check(subject, family(name), 0..count, &stage);
     counts.unwrap_or_else(|failure| panic!("{failure}"))
 }
@@ -124,7 +124,7 @@ fn options_keep_every_promise() {
 fn a_failure_prints_the_smallest_world() {
     let protocol = protocols::mutant("harmony", "strict_rule_1").unwrap();
     let mutant = Subject { name: "harmony with a bug".into(), protocol };
-    let stage = Stage { pool: &WorkerPool::new(1), trial: Trial::default() };
+    let stage = Stage { pool: &WorkerPool::new(1), test_mode: TestMode::default() };
     let failure = check(&mutant, family("blind writes"), 0..40, &stage).unwrap_err();
     assert_eq!(failure.world.transactions(), 2, "{failure}");
     assert!(failure.to_string().contains("claimed order"), "{failure}");

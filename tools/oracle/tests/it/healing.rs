@@ -7,7 +7,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use concurrency::trial::Trial;
+use concurrency::test_mode::TestMode;
 use concurrency::{BlockOutcome, Outcome, Statement, Work, WorkerPool};
 use kit::random::Random;
 use oracle::programs::{LOG, TABLE, fill, schemas};
@@ -50,7 +50,7 @@ fn at_once(keys: u64, block: Vec<Arc<Work>>) -> (Twin, BlockOutcome) {
     let pool = WorkerPool::new(1);
     let mut twin = Twin::new(&schemas());
     // Shaken: a procedure has a graph from its first call.
-    twin.trial = Trial::chosen(1);
+    twin.test_mode = TestMode::chosen(1);
     twin.run(&subject.protocol, &pool, fill(keys)).unwrap();
     let outcome = twin.run(&subject.protocol, &pool, block).unwrap();
     (twin, outcome)
@@ -205,7 +205,7 @@ fn positions_are_a_serial_order() {
             let subject = Subject::named(name);
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial::of_seed(seed);
+            twin.test_mode = TestMode::of_seed(seed);
             twin.run(&subject.protocol, &pool, fill(3)).unwrap();
             let mut key = || random.below(3) as i64;
             let block = (0..40).map(|_| call(&copy, &[key(), key()])).collect();
@@ -401,7 +401,7 @@ fn programs_of_any_structure_are_healed_to_what_they_would_have_done() {
         for name in [HEALING, "healing+interleaved=3"] {
             let subject = Subject::named(name);
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial::chosen(seed);
+            twin.test_mode = TestMode::chosen(seed);
             twin.run(&subject.protocol, &pools[0], fill(4)).unwrap();
             for round in 0..4 {
                 let block = (0..12).map(|n| {
@@ -436,7 +436,7 @@ fn careless_healing_is_found() {
             let mut random = Random::new(seed);
             let procedures: Vec<_> = (0..3).map(|_| random_procedure(&mut random)).collect();
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial::chosen(seed);
+            twin.test_mode = TestMode::chosen(seed);
             let pool = WorkerPool::new(1);
             let runs = || {
                 twin.run(&protocol, &pool, fill(4))?;

@@ -1,7 +1,7 @@
 //! No dependency cycle, whatever order is claimed.
 
 use concurrency::WorkerPool;
-use concurrency::trial::{Mutant, Trial};
+use concurrency::test_mode::{Mutant, TestMode};
 use kit::random::Random;
 use oracle::history::History;
 use oracle::subjects::{Subject, defaults, variants};
@@ -13,9 +13,9 @@ fn no_cycle(subject: &Subject, count: u64) {
     let mut dependencies = 0;
     for seed in 0..count {
         let history = History::random(&mut Random::new(seed));
-        let trial = Trial::of_seed(seed);
-        let fails = |history: &History| history.check(&subject.protocol, &pool, trial).err();
-        match history.check(&subject.protocol, &pool, trial) {
+        let test_mode = TestMode::of_seed(seed);
+        let fails = |history: &History| history.check(&subject.protocol, &pool, test_mode).err();
+        match history.check(&subject.protocol, &pool, test_mode) {
             Ok(count) => dependencies += count as u64,
             Err(anomaly) => {
                 let (history, anomaly) = history.smallest(anomaly, fails);
@@ -47,7 +47,7 @@ fn found_by_cycles(subject: &Subject, mutant: Option<Mutant>) -> Option<u64> {
     let pool = WorkerPool::new(1);
     (0..300).find(|&seed| {
         let history = History::random(&mut Random::new(seed));
-        history.check(&subject.protocol, &pool, Trial { mutant, ..Trial::default() }).is_err()
+        history.check(&subject.protocol, &pool, TestMode { mutant, ..TestMode::default() }).is_err()
     })
 }
 

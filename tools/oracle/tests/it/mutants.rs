@@ -1,12 +1,12 @@
 //! Every seeded bug is found, or the oracle is blind.
 //!
 //! `cargo test -p oracle mutants -- --nocapture` shows who found each, by which seed, and after how
-//! many worlds. All of it follows from the seeds, the [interleavings](concurrency::trial) of
+//! many worlds. All of it follows from the seeds, the [interleavings](concurrency::test_mode) of
 //! workers included: every run finds each bug in the same world.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use concurrency::trial::{self, Mutant, Trial};
+use concurrency::test_mode::{self, Mutant, TestMode};
 use concurrency::{BlockOutcome, WorkerPool};
 use kit::random::Random;
 use oracle::Twin;
@@ -58,11 +58,11 @@ fn fails<T, E>(run: impl FnOnce() -> Result<T, E>) -> bool {
     !matches!(catch_unwind(AssertUnwindSafe(run)), Ok(Ok(_)))
 }
 
-/// One thing to run: a subject on a pool, under a trial.
+/// One thing to run: a subject on a pool, under a test mode.
 struct Attempt<'a> {
     subject: &'a Subject,
     pool: &'a WorkerPool,
-    trial: Trial,
+    test_mode: TestMode,
 }
 
 impl Attempt<'_> {
@@ -80,7 +80,7 @@ impl Attempt<'_> {
         let run = || {
             let protocol = &self.subject.protocol;
             let mut twin = Twin::new(&schemas());
-            twin.trial = self.trial;
+            twin.test_mode = self.test_mode;
             let alone = WorkerPool::new(1);
             twin.run(protocol, &alone, fill(keys / 2 + 1))?;
             twin.run_all(protocol, &alone, blocks)
@@ -98,24 +98,24 @@ impl Attempt<'_> {
             FAMILIES.iter().filter(|f| f.name != "large transactions" || seed.is_multiple_of(8));
         for family in families.chain([&WIDE]) {
             *worlds += 1;
-            if family.world(seed).run(protocol, self.pool, self.trial).is_err() {
+            if family.world(seed).run(protocol, self.pool, self.test_mode).is_err() {
                 return Some(family.name);
             }
         }
         *worlds += 1;
-        if fails(|| texts::check(protocol, self.pool, seed, self.trial)) {
+        if fails(|| texts::check(protocol, self.pool, seed, self.test_mode)) {
             return Some("texts");
         }
         *worlds += 1;
         let history = History::random(&mut Random::new(seed));
-        if fails(|| history.check(protocol, self.pool, self.trial)) {
+        if fails(|| history.check(protocol, self.pool, self.test_mode)) {
             return Some("histories");
         }
         let small = sample.of(seed);
         *worlds += small.len();
-        let _on = trial::enter(self.trial);
+        let _on = test_mode::enter(self.test_mode);
         let found =
-            self.trial.mutant.is_none() && fails(|| small::check(protocol, self.pool, &small));
+            self.test_mode.mutant.is_none() && fails(|| small::check(protocol, self.pool, &small));
         found.then_some("small worlds")
     }
 }
@@ -136,13 +136,13 @@ fn kill(
         // Alone first: that is quicker, and what a bug does to several workers may never end.
         let is_alone = seed < SEEDS_ALONE || seed % 2 == 0;
         let pool = &pools[usize::from(!is_alone)];
-        let interleaved = if is_alone { Trial::default() } else { Trial::chosen(seed) };
+        let interleaved = if is_alone { TestMode::default() } else { TestMode::chosen(seed) };
         let mut turns = vec![0, seed as usize % mutants.len()];
         turns.dedup();
         for turn in turns {
             let attempt = |subject, mutant| {
-                let trial = Trial { mutant, ..interleaved };
-                Attempt { subject, pool, trial }
+                let test_mode = TestMode { mutant, ..interleaved };
+                Attempt { subject, pool, test_mode }
             };
             let mutant = attempt(&mutants[turn], mutant);
             let turned_away = mutant.turned_away(seed);

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use concurrency::trial::{self, Trial};
+use concurrency::test_mode::{self, TestMode};
 use concurrency::{Outcome, Protocol, Work, WorkerPool};
 use kit::random::Random;
 use oracle::Twin;
@@ -32,8 +32,8 @@ fn one(operations: &[(Operation, i64, i64)]) -> Arc<Work> {
 }
 
 /// Each seed with a schedule that is chosen, and with one that is shaken.
-fn both(seeds: Range<u64>) -> impl Iterator<Item = (u64, fn(u64) -> Trial)> {
-    let ways: [fn(u64) -> Trial; 2] = [Trial::chosen, Trial::shaken];
+fn both(seeds: Range<u64>) -> impl Iterator<Item = (u64, fn(u64) -> TestMode)> {
+    let ways: [fn(u64) -> TestMode; 2] = [TestMode::chosen, TestMode::shaken];
     seeds.flat_map(move |seed| ways.map(|way| (seed, way)))
 }
 
@@ -48,7 +48,7 @@ fn any_schedule_is_equal_to_the_order_that_it_claims() {
                 let some = families.chain([&WIDE]).enumerate();
                 for (_, family) in some.filter(|(at, _)| (*at as u64 + seed).is_multiple_of(every))
                 {
-                    let stage = Stage { pool: &pool, trial: interleave(seed) };
+                    let stage = Stage { pool: &pool, test_mode: interleave(seed) };
                     if let Err(failure) = check(&subject, family, seed..seed + 1, &stage) {
                         panic!("{workers} workers: {failure}");
                     }
@@ -65,8 +65,8 @@ fn histories_have_no_cycle_on_any_schedule() {
     for subject in online() {
         for seed in 0..seeds(40) {
             let history = History::random(&mut Random::new(seed));
-            let trial = Trial::of_seed(seed);
-            let checked = history.check(&subject.protocol, &pool, trial);
+            let test_mode = TestMode::of_seed(seed);
+            let checked = history.check(&subject.protocol, &pool, test_mode);
             assert!(checked.is_ok(), "{}, seed {seed}: {:?}", subject.name, checked.err());
         }
     }
@@ -85,7 +85,7 @@ fn a_hot_counter_counts_everybody() {
     let pool = WorkerPool::new(4);
     for subject in online() {
         let mut twin = Twin::new(&schemas());
-        twin.trial = Trial::shaken(1);
+        twin.test_mode = TestMode::shaken(1);
         run(&mut twin, &subject.protocol, &pool, fill(1));
         let block = (0..300).map(|_| one(&[(Operation::Add, 0, 1)])).collect();
         run(&mut twin, &subject.protocol, &pool, block);
@@ -102,7 +102,7 @@ fn a_rejection_stands_where_its_row_was_there() {
     for subject in online() {
         for seed in 0..seeds(30) {
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial::of_seed(seed);
+            twin.test_mode = TestMode::of_seed(seed);
             run(&mut twin, &subject.protocol, &pool, fill(1));
             let operations = [Operation::Delete, Operation::Insert, Operation::Insert];
             let block = (0..48).map(|n| one(&[(operations[n % 3], 0, n as i64)])).collect();
@@ -120,7 +120,7 @@ fn who_meets_a_conflict_begins_again_and_ends() {
         let mut again = 0;
         for seed in 0..8 {
             let mut twin = Twin::new(&schemas());
-            twin.trial = Trial::chosen(seed);
+            twin.test_mode = TestMode::chosen(seed);
             run(&mut twin, &subject.protocol, &pool, fill(2));
             let copies = (0..100i64).map(|n| {
                 let (from, to) = (n % 2, (n + 1) % 2);
@@ -142,7 +142,7 @@ fn a_chosen_schedule_comes_back() {
     let runs = |subject: &Subject, seed| {
         let mut random = Random::new(seed);
         let mut twin = Twin::new(&schemas());
-        twin.trial = Trial::chosen(seed);
+        twin.test_mode = TestMode::chosen(seed);
         run(&mut twin, &subject.protocol, &pool, fill(6));
         let mut block = || (0..30).map(|_| random_work(&mut random, 8, 4)).collect();
         let blocks = [block(), block(), block()];
@@ -168,7 +168,7 @@ fn protocols_may_take_turns_on_one_store() {
     for seed in 0..seeds(4) {
         let mut random = Random::new(seed);
         let mut twin = Twin::new(&schemas());
-        twin.trial = Trial::of_seed(seed);
+        twin.test_mode = TestMode::of_seed(seed);
         run(&mut twin, &subjects[0].protocol, &pool, fill(8));
         for turn in 0..3 * subjects.len() {
             let subject = &subjects[(turn * 5 + seed as usize) % subjects.len()];
@@ -188,7 +188,7 @@ fn small_worlds_on_several_workers() {
             let mut random = Random::new(seed);
             let numbers = (0..60).map(|_| random.below(worlds.count() as u64) as usize);
             let some: Vec<_> = numbers.filter_map(|number| worlds.world(number)).collect();
-            let _on = trial::enter(Trial::of_seed(seed));
+            let _on = test_mode::enter(TestMode::of_seed(seed));
             if let Err(failure) = small::check(&subject.protocol, &pool, &some) {
                 panic!("{}, seed {seed}: {failure}", subject.name);
             }

@@ -1,17 +1,22 @@
 //! Update commands on texts: metered ones fail alike under every protocol, and those that fit all
 //! survive.
 
-use concurrency::trial::{Mutant, Trial};
+use concurrency::test_mode::{Mutant, TestMode};
 use concurrency::{Outcome, WorkerPool};
 use oracle::subjects::{Subject, defaults, variants};
 use oracle::texts::{Ends, check};
 
 use crate::seeds;
 
-fn worlds(subject: &Subject, pool: &WorkerPool, count: u64, trial: impl Fn(u64) -> Trial) -> Ends {
+fn worlds(
+    subject: &Subject,
+    pool: &WorkerPool,
+    count: u64,
+    test_mode: impl Fn(u64) -> TestMode,
+) -> Ends {
     let mut ends = Ends::default();
     for seed in 0..count {
-        match check(&subject.protocol, pool, seed, trial(seed)) {
+        match check(&subject.protocol, pool, seed, test_mode(seed)) {
             Ok(more) => ends.add(more),
             Err(divergence) => panic!("{}, seed {seed}: {divergence}", subject.name),
         }
@@ -24,7 +29,7 @@ fn worlds(subject: &Subject, pool: &WorkerPool, count: u64, trial: impl Fn(u64) 
 fn commands_that_cannot_pay_are_rejected_as_serially_under_every_protocol() {
     let pool = WorkerPool::new(2);
     for subject in defaults() {
-        let ends = worlds(&subject, &pool, seeds(40), |_| Trial::default());
+        let ends = worlds(&subject, &pool, seeds(40), |_| TestMode::default());
         let ended = ends.committed + ends.too_long + ends.rejected_otherwise;
         assert!(ends.committed * 5 > ended, "{}: {ends:?}", subject.name);
         assert!(ends.too_long > 10, "{}: {ends:?}", subject.name);
@@ -35,7 +40,7 @@ fn commands_that_cannot_pay_are_rejected_as_serially_under_every_protocol() {
 fn the_same_with_every_option() {
     let pool = WorkerPool::new(4);
     for subject in variants() {
-        worlds(&subject, &pool, seeds(8), Trial::of_seed);
+        worlds(&subject, &pool, seeds(8), TestMode::of_seed);
     }
 }
 
@@ -43,7 +48,7 @@ fn the_same_with_every_option() {
 #[test]
 fn how_they_end_is_the_same_on_any_number_of_workers() {
     for subject in defaults().iter().filter(|s| s.protocol.info().deterministic) {
-        let of = |workers| worlds(subject, &WorkerPool::new(workers), seeds(6), Trial::chosen);
+        let of = |workers| worlds(subject, &WorkerPool::new(workers), seeds(6), TestMode::chosen);
         assert_eq!(of(1), of(8), "{}", subject.name);
     }
 }
@@ -53,9 +58,9 @@ fn how_they_end_is_the_same_on_any_number_of_workers() {
 fn a_forgotten_rejection_is_noticed() {
     let pool = WorkerPool::new(1);
     let found = |subject: &Subject, mutant| {
-        let trial = Trial { mutant, ..Trial::default() };
+        let test_mode = TestMode { mutant, ..TestMode::default() };
         (0..40).any(|seed| {
-            let run = || check(&subject.protocol, &pool, seed, trial);
+            let run = || check(&subject.protocol, &pool, seed, test_mode);
             let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
             !matches!(run, Ok(Ok(_)))
         })

@@ -2,7 +2,7 @@
 //! their timing. Where the info says otherwise, each run must be equal to its own replay.
 
 use concurrency::WorkerPool;
-use concurrency::trial::Trial;
+use concurrency::test_mode::TestMode;
 use kit::random::Random;
 use oracle::families::{FAMILIES, Family, WIDE};
 use oracle::shrink::Failure;
@@ -17,13 +17,13 @@ fn same_on_any_number_of_workers(subject: &Subject, count: u64) {
         for Family { name, world } in [&WIDE, other] {
             let world = world(&mut Random::new(seed));
             let runs = pools.iter().map(|pool| {
-                let trial = match pool.workers() {
-                    1 => Trial::default(),
-                    workers => Trial::of_seed(seed + workers as u64 / 8),
+                let test_mode = match pool.workers() {
+                    1 => TestMode::default(),
+                    workers => TestMode::of_seed(seed + workers as u64 / 8),
                 };
-                world.run(&subject.protocol, pool, trial).unwrap_or_else(|divergence| {
+                world.run(&subject.protocol, pool, test_mode).unwrap_or_else(|divergence| {
                     let found = (world.clone(), divergence);
-                    panic!("{}", Failure::smallest(subject, (name, seed), pool, trial, found))
+                    panic!("{}", Failure::smallest(subject, (name, seed), pool, test_mode, found))
                 })
             });
             let traces: Vec<_> = runs.collect();

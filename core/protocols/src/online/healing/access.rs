@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::vec;
 
-use concurrency::{PendingWrite, WriteState, trial};
+use concurrency::{PendingWrite, WriteState, test_mode};
 use procedure::access::{Access, Command, Range, Row};
 use procedure::healing::{Notes, Restorable};
 use smallvec::{SmallVec, smallvec};
@@ -58,7 +58,7 @@ impl Healer {
     /// Look at all that was read again, as of `csn`; `gaps_too`: also at what was
     /// absent.
     pub fn validate(&mut self, csn: CommitSequenceNumber, gaps_too: bool) -> Validity {
-        trial::pause();
+        test_mode::pause();
         self.stale.rows.clear();
         self.stale.gaps.clear();
         let reads = self.workspace.reads();
@@ -226,27 +226,27 @@ impl Access for Healer {
         columns: &[ColumnId],
         out: &mut [Value],
     ) -> Result<Option<Stamp>, Stop> {
-        trial::pause();
+        test_mode::pause();
         self.workspace.overlay().read(table, key, columns, out)
     }
 
     fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
-        trial::pause();
+        test_mode::pause();
         self.workspace.overlay().exists(table, key)
     }
 
     fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
-        trial::pause();
+        test_mode::pause();
         self.workspace.overlay().update(table, key, command)
     }
 
     fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
-        trial::pause();
+        test_mode::pause();
         self.workspace.overlay().insert(table, key, row)
     }
 
     fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
-        trial::pause();
+        test_mode::pause();
         self.workspace.overlay().delete(table, key)
     }
 
@@ -254,7 +254,7 @@ impl Access for Healer {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
-        trial::pause();
+        test_mode::pause();
         self.workspace.overlay().scan(range, columns, visit)
     }
 

@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use concurrency::trial;
+use concurrency::test_mode;
 use procedure::healing::DependencyGraph;
 use procedure::step::Procedure;
 use rustc_hash::FxHashMap;
@@ -56,7 +56,7 @@ impl Graphs {
         let (_, known) = shared.known.entry(address).or_insert_with(first);
         if let Known::Calls(calls) = known {
             *calls += 1;
-            if *calls < trial::threshold(CALLS_MIN) {
+            if *calls < test_mode::threshold(CALLS_MIN) {
                 return None;
             }
             *known = Known::Graph(Arc::new(DependencyGraph::of(procedure)));

@@ -73,7 +73,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work, trial};
+use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work, test_mode};
 use kit::sync::{self, Spin};
 use procedure::healing::{AccessCache, DependencyGraph, correct, record};
 use procedure::step::Procedure;
@@ -391,7 +391,7 @@ impl HealingSession {
 
     fn heal(&mut self, work: &Work, run: &mut Result<ProgramResult, Stop>) -> Round {
         self.wary = WARY_COMMITS;
-        trial::pause();
+        test_mode::pause();
         if !self.is_corrected(work, run) {
             self.counts.whole += 1;
             *run = self.run_from_start(work);

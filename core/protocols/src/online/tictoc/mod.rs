@@ -227,7 +227,7 @@ impl TicTocSession {
     }
 
     fn reads_hold(&self, time: u32) -> bool {
-        concurrency::trial::pause();
+        concurrency::test_mode::pause();
         let reads = self.workspace.reads();
         if self.mutant == Some(Mutant::ReadsUnvalidated) {
             return !reads.torn;

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use concurrency::trial::{self, Trial};
+use concurrency::test_mode::{self, TestMode};
 use concurrency::{Moment, Outcome};
 use kit::sync;
 use multiversion::chains::NewVersion;
@@ -31,11 +31,11 @@ fn skew<R: Rule>(session: &mut Session<'_, R>, thread: i64, round: i64) -> Optio
     let mut last = 0;
     session.begin(Moment { height: 1, position: round as u32, now_us: 0 }, false);
     let access = session.transaction();
-    trial::pause();
+    test_mode::pause();
     let read = step(access, Act::Read(from), &mut last);
-    trial::pause();
+    test_mode::pause();
     let run = read.and_then(|_| step(access, Act::Set(to, new), &mut last));
-    trial::pause();
+    test_mode::pause();
     match session.end(run.map(|_| ProgramResult::default())).expect("no halt") {
         Attempt::Ended(Outcome::Committed(_), csn) => {
             Some(Skewed { csn, seen: (from, last), left: (to, new) })
@@ -48,15 +48,15 @@ pub fn hammer<R: Rule>(
     spec: TableSpec,
     mutant: Option<Mutant>,
     rounds: i64,
-    trial: Trial,
+    test_mode: TestMode,
 ) -> Result<(), String> {
     let mut db = database::<R>(spec, 2);
     db.mutant = mutant;
     let db = db;
     Stage::<R>::new(&db).reset(&Model::from([(0, 1), (1, 2)]));
     let (stop, known) = (AtomicBool::new(false), db.clock.newest());
-    let _on = trial::enter(trial);
-    let job = trial::Job::new(3);
+    let _on = test_mode::enter(test_mode);
+    let job = test_mode::Job::new(3);
     let mut done: Vec<Skewed> = std::thread::scope(|scope| {
         let threads = [0, 1].map(|thread| {
             let (db, job) = (&db, &job);
@@ -96,10 +96,10 @@ pub fn hammer<R: Rule>(
 #[test]
 fn two_threads_that_skew_are_as_they_claim() {
     for name in SERIALIZABLE {
-        for (rounds, trial) in [(3_000, Trial::shaken(1)), (500, Trial::chosen(1))] {
+        for (rounds, test_mode) in [(3_000, TestMode::shaken(1)), (500, TestMode::chosen(1))] {
             let spec = TableSpec::default();
-            let hammered = with_rule!(name, R => hammer::<R>(spec, None, rounds, trial));
-            assert_eq!(hammered, Ok(()), "{name}, {trial:?}");
+            let hammered = with_rule!(name, R => hammer::<R>(spec, None, rounds, test_mode));
+            assert_eq!(hammered, Ok(()), "{name}, {test_mode:?}");
         }
     }
 }
@@ -109,7 +109,7 @@ pub fn reads_whole_rows(
     spec: TableSpec,
     mutant: Option<Mutant>,
     rounds: i64,
-    trial: Trial,
+    test_mode: TestMode,
 ) -> bool {
     const COLUMNS: u16 = 40;
     let column = |n| ColumnSchema {
@@ -125,8 +125,8 @@ pub fn reads_whole_rows(
     table.load(&Key::from_int(0), &row(0), Stamp::default()).expect("room");
     let tuple = table.find(&Key::from_int(0)).expect("loaded");
     let stop = AtomicBool::new(false);
-    let _on = trial::enter(trial);
-    let job = trial::Job::new(2);
+    let _on = test_mode::enter(test_mode);
+    let job = test_mode::Job::new(2);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             mutant::enter(mutant);
@@ -162,7 +162,7 @@ pub fn reads_whole_rows(
             table.install(&new, None, 0).expect("room");
             let sight = multiversion::chains::Sight { horizon: at, readers: None };
             table.prune(tuple, &sight, at);
-            trial::pause();
+            test_mode::pause();
         }
         drop(writing);
         stop.store(true, Ordering::Relaxed);
@@ -174,8 +174,8 @@ pub fn reads_whole_rows(
 fn rows_in_place_are_read_whole() {
     for storage in [multiversion::spec::Storage::Delta, multiversion::spec::Storage::TimeTravel] {
         let spec = TableSpec { storage, ..TableSpec::default() };
-        for (rounds, trial) in [(100_000, Trial::shaken(1)), (1_000, Trial::chosen(1))] {
-            assert!(reads_whole_rows(spec, None, rounds, trial), "{storage:?}, {trial:?}");
+        for (rounds, test_mode) in [(100_000, TestMode::shaken(1)), (1_000, TestMode::chosen(1))] {
+            assert!(reads_whole_rows(spec, None, rounds, test_mode), "{storage:?}, {test_mode:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Every seeded bug is found, or these tests are blind.
 
 use concurrency::WorkerPool;
-use concurrency::trial::Trial;
+use concurrency::test_mode::TestMode;
 use kit::random::Random;
 use multiversion::block;
 use multiversion::mutant::{self, Mutant};
@@ -58,11 +58,12 @@ fn found_by_worlds(mutant: Mutant, seeds: u64) -> bool {
     let pools = [WorkerPool::new(1), WorkerPool::new(4)];
     (0..seeds).any(|seed| {
         let pool = &pools[seed as usize % 2];
-        let trial = if pool.workers() > 1 { Trial::chosen(seed) } else { Trial::default() };
+        let test_mode =
+            if pool.workers() > 1 { TestMode::chosen(seed) } else { TestMode::default() };
         let families = FAMILIES.iter().chain([&WIDE]).filter(|f| f.name != "large transactions");
         let history = || History::random(&mut Random::new(seed));
-        families.map(|f| f.world(seed)).any(|w| w.run(&protocol, pool, trial).is_err())
-            || history().check(&protocol, pool, trial).is_err()
+        families.map(|f| f.world(seed)).any(|w| w.run(&protocol, pool, test_mode).is_err())
+            || history().check(&protocol, pool, test_mode).is_err()
     })
 }
 
@@ -161,11 +162,11 @@ fn is_found(mutant: Mutant) -> bool {
             || left_over::<R>(Some(mutant), spec) > left_over::<R>(None, spec)
             || rule != "si"
                 && (0..8).any(|seed| {
-                    hammer::hammer::<R>(spec, Some(mutant), 500, Trial::chosen(seed)).is_err()
+                    hammer::hammer::<R>(spec, Some(mutant), 500, TestMode::chosen(seed)).is_err()
                 })
             || mutant == Mutant::TornRead
                 && (0..8).any(|seed| {
-                    !hammer::reads_whole_rows(spec, Some(mutant), 500, Trial::chosen(seed))
+                    !hammer::reads_whole_rows(spec, Some(mutant), 500, TestMode::chosen(seed))
                 })
     }) || found_by_worlds(mutant, 60)
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use concurrency::trial::Trial;
+use concurrency::test_mode::TestMode;
 use concurrency::{Block, Outcome, WorkerPool};
 use kit::random::Random;
 use multiversion::block;
@@ -25,11 +25,11 @@ pub fn subject(name: &str) -> Subject {
 }
 
 fn run_family(subject: &Subject, family: &Family, seed: u64, pool: &WorkerPool) {
-    let trial = if pool.workers() > 1 { Trial::of_seed(seed) } else { Trial::default() };
+    let test_mode = if pool.workers() > 1 { TestMode::of_seed(seed) } else { TestMode::default() };
     let world = family.world(seed);
-    if let Err(divergence) = world.run(&subject.protocol, pool, trial) {
+    if let Err(divergence) = world.run(&subject.protocol, pool, test_mode) {
         let found = (world, divergence);
-        panic!("{}", Failure::smallest(subject, (family.name, seed), pool, trial, found));
+        panic!("{}", Failure::smallest(subject, (family.name, seed), pool, test_mode, found));
     }
 }
 
@@ -78,9 +78,9 @@ fn histories_of_lists_have_no_cycle() {
         let pool = WorkerPool::new(4);
         let mut dependencies = 0;
         for seed in 0..seeds(12) {
-            let trial = Trial::of_seed(seed);
+            let test_mode = TestMode::of_seed(seed);
             let history = History::random(&mut Random::new(seed));
-            match history.check(&subject.protocol, &pool, trial) {
+            match history.check(&subject.protocol, &pool, test_mode) {
                 Ok(count) => dependencies += count,
                 Err(anomaly) => panic!("{rule}, seed {seed}: {anomaly}\n{history}"),
             }

@@ -1,8 +1,8 @@
 //! What tests switch on: chosen and shaken schedules, and bugs of the parts that all protocols
 //! share.
 //!
-//! A [`Trial`] holds for one thread while its guard lives; a pool hands its caller's trial to the
-//! workers for the time of a job. So tests in one process do not affect each other, and the
+//! A [`TestMode`] holds for one thread while its guard lives; a pool hands its caller's test mode
+//! to the workers for the time of a job. So tests in one process do not affect each other, and the
 //! oracle's own replay can run without the bug that it is to find.
 //!
 //! At every access of a transaction, at the start of every job and wherever [`pause`] is called
@@ -94,41 +94,41 @@ pub enum Interleaving {
 
 /// What holds for a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Trial {
+pub struct TestMode {
     pub interleaving: Interleaving,
     pub mutant: Option<Mutant>,
 }
 
-impl Trial {
-    pub fn shaken(seed: u64) -> Trial {
-        Trial { interleaving: Interleaving::Shaken(seed), mutant: None }
+impl TestMode {
+    pub fn shaken(seed: u64) -> TestMode {
+        TestMode { interleaving: Interleaving::Shaken(seed), mutant: None }
     }
 
-    pub fn chosen(seed: u64) -> Trial {
-        Trial { interleaving: Interleaving::Chosen(seed), mutant: None }
+    pub fn chosen(seed: u64) -> TestMode {
+        TestMode { interleaving: Interleaving::Chosen(seed), mutant: None }
     }
 
     /// Chosen and shaken by turns.
-    pub fn of_seed(seed: u64) -> Trial {
-        if seed.is_multiple_of(2) { Trial::chosen(seed) } else { Trial::shaken(seed) }
+    pub fn of_seed(seed: u64) -> TestMode {
+        if seed.is_multiple_of(2) { TestMode::chosen(seed) } else { TestMode::shaken(seed) }
     }
 
     /// The same with another seed.
-    pub fn map_seed(self, map: impl FnOnce(u64) -> u64) -> Trial {
+    pub fn map_seed(self, map: impl FnOnce(u64) -> u64) -> TestMode {
         let interleaving = match self.interleaving {
             Interleaving::Free => Interleaving::Free,
             Interleaving::Shaken(seed) => Interleaving::Shaken(map(seed)),
             Interleaving::Chosen(seed) => Interleaving::Chosen(map(seed)),
         };
-        Trial { interleaving, ..self }
+        TestMode { interleaving, ..self }
     }
 }
 
-/// Ends a trial when it is dropped, and takes up the one before.
+/// Ends a test mode when it is dropped, and takes up the one before.
 #[must_use]
 pub struct Guard {
     #[cfg(feature = "mutants")]
-    before: Trial,
+    before: TestMode,
     /// Of a worker in a job whose schedule is chosen.
     #[cfg(feature = "mutants")]
     _playing: Option<kit::turns::Guard>,
@@ -149,44 +149,44 @@ mod switched_on {
     use procedure::access::{Access, Command, Range, Row};
     use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
-    use super::{Guard, Interleaving, Mutant, Trial};
+    use super::{Guard, Interleaving, Mutant, TestMode};
 
     thread_local! {
-        static CURRENT: Cell<Trial> = const {
-            Cell::new(Trial { interleaving: Interleaving::Free, mutant: None })
+        static CURRENT: Cell<TestMode> = const {
+            Cell::new(TestMode { interleaving: Interleaving::Free, mutant: None })
         };
         static RANDOM: RefCell<Random> = RefCell::new(Random::new(0));
     }
 
-    pub fn enter(trial: Trial) -> Guard {
-        draw_from(trial);
-        Guard { before: CURRENT.replace(trial), _playing: None }
+    pub fn enter(test_mode: TestMode) -> Guard {
+        draw_from(test_mode);
+        Guard { before: CURRENT.replace(test_mode), _playing: None }
     }
 
-    fn draw_from(trial: Trial) {
-        if let Interleaving::Shaken(seed) | Interleaving::Chosen(seed) = trial.interleaving {
+    fn draw_from(test_mode: TestMode) {
+        if let Interleaving::Shaken(seed) | Interleaving::Chosen(seed) = test_mode.interleaving {
             RANDOM.set(Random::new(seed));
         }
     }
 
-    /// The caller's trial, for the workers of one job.
+    /// The caller's test mode, for the workers of one job.
     pub struct Job {
-        trial: Trial,
+        test_mode: TestMode,
         turns: Option<Arc<Turns>>,
     }
 
     impl Job {
         /// With a schedule of its own, where it is chosen.
         pub fn new(workers: usize) -> Job {
-            let trial = CURRENT.get();
-            let turns = match trial.interleaving {
+            let test_mode = CURRENT.get();
+            let turns = match test_mode.interleaving {
                 Interleaving::Chosen(_) => {
                     let seed = RANDOM.with_borrow_mut(Random::next_u64);
                     Some(Turns::new(seed, workers))
                 }
                 _ => None,
             };
-            Job { trial, turns }
+            Job { test_mode, turns }
         }
 
         /// Whether its workers take turns, so that all of them must be at work.
@@ -196,13 +196,13 @@ mod switched_on {
 
         /// Each worker must.
         pub fn enter(&self, worker: usize) -> Guard {
-            let trial = self.trial.map_seed(|seed| seed.wrapping_add(worker as u64));
+            let test_mode = self.test_mode.map_seed(|seed| seed.wrapping_add(worker as u64));
             let playing = self.turns.as_ref().map(|turns| turns.enter(worker));
             // The first is the caller, which draws the schedules of its next jobs as well.
             if playing.is_none() || worker > 0 {
-                draw_from(trial);
+                draw_from(test_mode);
             }
-            Guard { before: CURRENT.replace(trial), _playing: playing }
+            Guard { before: CURRENT.replace(test_mode), _playing: playing }
         }
     }
 
@@ -297,9 +297,9 @@ mod switched_on {
 
 #[cfg(not(feature = "mutants"))]
 mod switched_off {
-    use super::{Guard, Mutant, Trial};
+    use super::{Guard, Mutant, TestMode};
 
-    pub fn enter(_: Trial) -> Guard {
+    pub fn enter(_: TestMode) -> Guard {
         Guard {}
     }
 
