@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use kit::sync::lock;
 use ledger::files::{FirstFailure, is_full, sqlstate_of};
 use ledger::{BlockResult, BlockWriter, Hash, LogWriter, Record};
-use recovery::schemes::beside::RowLoggers;
+use recovery::schemes::row_logs::RowLoggers;
 use types::{Error, Height, Result};
 
 use crate::client::Executed;

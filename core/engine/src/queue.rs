@@ -251,7 +251,7 @@ impl Queue {
     /// While blocks of `under_way` requests are under way: the next batch, when `enough` wait for
     /// it, if it may be cut at all. It takes half of all these, so that two batches become equal.
     /// Whatever else the sequencer is woken for ends the wait.
-    pub fn beside(
+    pub fn next_while_running(
         &self,
         clock: &dyn Fn() -> i64,
         carried: usize,
@@ -457,9 +457,12 @@ mod tests {
         queue.released(7);
         push(&queue, 1).unwrap();
         queue.errand();
-        assert!(matches!(queue.beside(&|| 1, 0, Some(1), 0), Next::Errand), "what happened first");
+        assert!(
+            matches!(queue.next_while_running(&|| 1, 0, Some(1), 0), Next::Errand),
+            "what happened first"
+        );
         std::thread::scope(|threads| {
-            let next = threads.spawn(|| queue.beside(&|| 1, 0, Some(2), 2));
+            let next = threads.spawn(|| queue.next_while_running(&|| 1, 0, Some(2), 2));
             push(&queue, 1).unwrap();
             let Next::Batch(cut) = next.join().unwrap() else { panic!("no batch") };
             assert_eq!((cut.requests.len(), cut.seen_height), (2, 7));
@@ -468,7 +471,7 @@ mod tests {
         let next = queue.next(&|| 1, 0, 0, Duration::ZERO, true);
         assert_eq!(size(next), Some(3), "half of what waits, where blocks overlap");
         std::thread::scope(|threads| {
-            let next = threads.spawn(|| queue.beside(&|| 1, 0, None, 2));
+            let next = threads.spawn(|| queue.next_while_running(&|| 1, 0, None, 2));
             queue.errand();
             assert!(matches!(next.join().unwrap(), Next::Errand), "it may not be cut");
         });

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use engine::transaction::Asked;
 use engine::{
-    Beside, BlockLimits, Clock, Completion, EXECUTOR, Engine, Language, NoObserver, Replayed,
-    Submitter, recover, replay, resume_writing,
+    BlockLimits, Clock, Completion, EXECUTOR, Engine, EngineOptions, Language, NoObserver,
+    Replayed, Submitter, recover, replay, resume_writing,
 };
 use ledger::memory_files::Failure;
 use ledger::{BlockWriter, Files, Genesis, LogOptions, MemoryFiles, Parameters};
@@ -28,10 +28,10 @@ fn start(files: &MemoryFiles) -> Engine {
     let Replayed { replica, reader, unrecorded, .. } =
         recover(files, &language, 2, &mut |_| ()).unwrap();
     let writer = resume_writing(reader, &unrecorded, LOG).unwrap();
-    let beside = Beside { waits_for_room: true, ..Beside::default() };
+    let options = EngineOptions { waits_for_room: true, ..EngineOptions::default() };
     let clock: Clock = Arc::new(|| 0);
     let (spoken, limits) = (Arc::clone(replica.language()), BlockLimits::default());
-    Engine::start_with(replica, writer, spoken, limits, clock, Arc::new(NoObserver), beside)
+    Engine::start_with(replica, writer, spoken, limits, clock, Arc::new(NoObserver), options)
         .unwrap()
 }
 

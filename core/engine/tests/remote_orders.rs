@@ -9,8 +9,8 @@ use concurrency::Outcome;
 use engine::limits::ORDERER;
 use engine::transaction::Asked;
 use engine::{
-    Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Journal, Language, NoObserver, Replayed,
-    Submitter, Withdrawal, recover, replay, resume_writing,
+    BlockLimits, Body, Clock, EXECUTOR, Engine, EngineOptions, Journal, Language, NoObserver,
+    Replayed, Submitter, Withdrawal, recover, replay, resume_writing,
 };
 use ledger::memory_files::Failure;
 use ledger::{
@@ -123,14 +123,14 @@ fn start(files: &MemoryFiles, log: &Arc<Log>, number: u8) -> std::io::Result<Eng
     let writer = resume_writing(reader, &unrecorded, LOG).unwrap();
     let next = replica.head().height as usize;
     let place = Place { log: Arc::clone(log), number, next, closed: None };
-    let beside = Beside {
+    let options = EngineOptions {
         elsewhere: Some(Box::new(place)),
         submitter: Some([number; 16]),
-        ..Beside::default()
+        ..EngineOptions::default()
     };
     let clock: Clock = Arc::new(|| 0);
     let (spoken, limits) = (Arc::clone(replica.language()), BlockLimits::default());
-    Engine::start_with(replica, writer, spoken, limits, clock, Arc::new(NoObserver), beside)
+    Engine::start_with(replica, writer, spoken, limits, clock, Arc::new(NoObserver), options)
 }
 
 fn ask(engine: &Engine, kind: Kind, x: i64) -> Result<engine::Completion> {

@@ -12,9 +12,9 @@ use concurrency::Work;
 use engine::skip::{self, BLOCKS_MAX};
 use engine::transaction::Asked;
 use engine::{
-    AskedChange, Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Fault, KeyStatus, Language,
-    NoObserver, Recovery, Replayed, SchemaChange, Stopped, Submitter, Transaction, Watchdog,
-    WatchdogSettings, recover_by, replay, resume_writing,
+    AskedChange, BlockLimits, Body, Clock, EXECUTOR, Engine, EngineOptions, Fault, KeyStatus,
+    Language, NoObserver, Recovery, Replayed, SchemaChange, Stopped, Submitter, Transaction,
+    Watchdog, WatchdogSettings, recover_by, replay, resume_writing,
 };
 use ledger::{
     Batch, BlockReader, BlockWriter, Files, Genesis, LogOptions, LogReader, Parameters, RealFiles,
@@ -150,9 +150,11 @@ fn start_within(
     let clock: Clock = Arc::new(move || count.fetch_add(1, Ordering::SeqCst) as i64);
     let spoken = Arc::clone(replica.language());
     let cause = stopped.as_ref().map(Stopped::cause);
-    let beside = Beside { watchdog: Some(watchdog), stopped: cause, ..Beside::default() };
+    let options =
+        EngineOptions { watchdog: Some(watchdog), stopped: cause, ..EngineOptions::default() };
     let (limits, observer) = (BlockLimits::default(), Arc::new(NoObserver));
-    let engine = Engine::start_with(replica, log, spoken, limits, clock, observer, beside).unwrap();
+    let engine =
+        Engine::start_with(replica, log, spoken, limits, clock, observer, options).unwrap();
     Ok(Node { engine, stopped })
 }
 
@@ -428,7 +430,7 @@ fn what_was_ordered_beside_the_block_is_skipped_with_it() {
         let folder = TempDir::new().unwrap();
         let folder = folder.path();
         died_in(folder, protocol, &poison());
-        let beside = {
+        let other = {
             let all = orders(folder);
             let header = all.last().unwrap().header();
             let seal = ledger::OrderSeal {
@@ -452,7 +454,7 @@ fn what_was_ordered_beside_the_block_is_skipped_with_it() {
             let mut reader = BlockReader::open(files(folder)).unwrap();
             while reader.next().unwrap().is_some() {}
             let mut log = BlockWriter::resume(reader, LOG).unwrap();
-            log.append_order(&[beside.encode().unwrap()]).unwrap();
+            log.append_order(&[other.encode().unwrap()]).unwrap();
         }
         let node = start(folder, Executor::Panics).unwrap();
         assert_eq!(node.stopped.as_ref().unwrap().last.height, FAILING + 1);

@@ -21,7 +21,7 @@ pub enum Query {
     },
     /// The rows of several side by side: as many as the longest has, with NULLs behind the end of
     /// the others. `numbered`: one column more, which counts from 1.
-    Beside {
+    RowsFrom {
         inputs: Box<[Query]>,
         numbered: bool,
     },
@@ -173,7 +173,7 @@ impl Query {
             | Query::HashJoin { outer, inner, .. }
             | Query::Apply { outer, inner, .. } => (Some(outer), Some(inner), &[]),
             Query::Recursive { start, step, .. } => (Some(start), Some(step), &[]),
-            Query::Append(inputs) | Query::Beside { inputs, .. } => (None, None, inputs),
+            Query::Append(inputs) | Query::RowsFrom { inputs, .. } => (None, None, inputs),
             Query::Sets { inputs, .. } => (None, None, &**inputs),
         };
         one.into_iter().chain(other).chain(many)
@@ -201,7 +201,7 @@ impl Query {
             | Query::HashJoin { outer, inner, .. }
             | Query::Apply { outer, inner, .. } => (Some(outer), Some(inner), &mut []),
             Query::Recursive { start, step, .. } => (Some(start), Some(step), &mut []),
-            Query::Append(inputs) | Query::Beside { inputs, .. } => (None, None, inputs),
+            Query::Append(inputs) | Query::RowsFrom { inputs, .. } => (None, None, inputs),
             Query::Sets { inputs, .. } => (None, None, &mut **inputs),
         };
         one.into_iter().chain(other).chain(many)
@@ -215,7 +215,7 @@ impl Query {
             Query::Call { function: RowFunction::Json(of), .. } => usize::from(of.width()),
             Query::Call { .. } => 1,
             Query::Around { columns, .. } => columns.len(),
-            Query::Beside { inputs, numbered } => {
+            Query::RowsFrom { inputs, numbered } => {
                 let widths: usize = inputs.iter().map(|input| usize::from(input.width())).sum();
                 widths + usize::from(*numbered)
             }

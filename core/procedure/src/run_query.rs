@@ -103,7 +103,7 @@ impl Run<'_> {
         match query {
             Query::Values(rows) => self.values(rows, outer, sink),
             Query::Call { function, inputs } => self.call(*function, inputs, outer, sink),
-            Query::Beside { inputs, numbered } => {
+            Query::RowsFrom { inputs, numbered } => {
                 self.beside(access, inputs, *numbered, outer, sink)
             }
             Query::Get { .. } => self.get(access, query, outer, sink),

@@ -9,13 +9,13 @@ use anyhow::{Context, Result, ensure};
 use engine::checkpoint::{Checkpointer, ServiceSettings};
 use engine::retention::PinFolder;
 use engine::{
-    Beside, Checkpoints, Engine, Fault, Journal, Language, Recovery, Replayed, Replica,
+    Checkpoints, Engine, EngineOptions, Fault, Journal, Language, Recovery, Replayed, Replica,
     RetentionSettings, RowFolders, Stopped, Watchdog, resume_writing,
 };
 use kit::pool::Pool;
 use ledger::signatures::SecretKey;
 use ledger::{BlockWriter, Files, RealFiles, first_block};
-use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
+use recovery::schemes::row_logs::{RowLogOptions, RowLoggers, remove_unused};
 use sql::session::ledger_proofs::LedgerProofs;
 use sql::session::schema::Schema;
 use sql::session::shared_state::SharedState;
@@ -94,7 +94,7 @@ pub fn open(
         settings: service_settings(settings),
         since: progress,
     });
-    let beside = Beside {
+    let options = EngineOptions {
         checkpoints,
         retention: retention(settings, pins),
         vouch: true,
@@ -111,7 +111,8 @@ pub fn open(
     };
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), block_limits(settings));
     let observer = Arc::new(observer(&metrics, joined.as_ref()));
-    let engine = Engine::start_with(replica, journal, language, limits, clock(), observer, beside)?;
+    let engine =
+        Engine::start_with(replica, journal, language, limits, clock(), observer, options)?;
     let database = database(engine, schema, files, settings, &metrics)?;
     if let Some(joined) = &joined {
         joined.tell_of(&database.engine);

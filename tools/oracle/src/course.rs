@@ -17,7 +17,7 @@ use crate::watchdog::Watch;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overlap {
     Before,
-    Beside,
+    During,
     After,
 }
 
@@ -108,7 +108,7 @@ impl<T: Task + Send + 'static> Course<T> {
         let pipeline = Pipeline::new(newest, newest, self.line.rules(), cadence);
         let halves = match overlap {
             Overlap::Before => Halves::PrepareFirst,
-            Overlap::Beside => Halves::Together,
+            Overlap::During => Halves::Together,
             Overlap::After => Halves::FinishFirst,
         };
         let mut stepper = Stepper::new(self.line, pipeline);

@@ -40,9 +40,9 @@
 //! outcome of the last attempt. While any are deferred, blocks are cut for them even without new
 //! requests. A node that stops finishes them; a node that was killed finds them in its ledger.
 //!
-//! *When the disk is full*, and the node [waits for room](Beside::waits_for_room), the current
-//! block waits, new submissions are refused (53100), and readers continue. Once there is room the
-//! engine continues too, from what a new start would find in the log.
+//! *When the disk is full*, and the node [waits for room](EngineOptions::waits_for_room), the
+//! current block waits, new submissions are refused (53100), and readers continue. Once there is
+//! room the engine continues too, from what a new start would find in the log.
 //!
 //! *When the disk fails*, the state in memory is ahead of the durable one, and it is unknown what
 //! reached the disk. Nothing is retried: the engine accepts no more writes until it is restarted.
@@ -53,9 +53,9 @@
 //! [held back](crate::journal) are written first.
 
 mod arriving;
-mod beside;
 mod caught_up;
 mod memory;
+mod options;
 mod sequencer;
 mod shared;
 mod stages;
@@ -86,7 +86,7 @@ use crate::queue::BlockLimits;
 use crate::rest::Resting;
 use crate::retention::Retention;
 
-pub use beside::{Beside, Checkpoints};
+pub use options::{Checkpoints, EngineOptions};
 use sequencer::{Sequencer, cadence_of, rules_of};
 use shared::{Errand, Given, Shared, shutting_down};
 pub use shared::{Submitted, Submitter};
@@ -118,8 +118,8 @@ impl Engine {
         clock: Clock,
         observer: Arc<dyn Observer>,
     ) -> std::io::Result<Engine> {
-        let beside = Beside::default();
-        Engine::start_with(replica, journal, language, limits, clock, observer, beside)
+        let options = EngineOptions::default();
+        Engine::start_with(replica, journal, language, limits, clock, observer, options)
     }
 
     /// The same, with what an engine does beside its blocks.
@@ -130,18 +130,18 @@ impl Engine {
         limits: BlockLimits,
         clock: Clock,
         observer: Arc<dyn Observer>,
-        mut beside: Beside,
+        mut options: EngineOptions,
     ) -> std::io::Result<Engine> {
         let (journal, overlap_min) = (journal.into(), limits.overlap_min);
-        journal.ledger().set_patient(beside.waits_for_room);
-        let Beside { vouch, rest, .. } = beside;
-        let stopped = beside.stopped.take();
-        let cadence = cadence_of(beside.checkpoints.as_ref());
+        journal.ledger().set_patient(options.waits_for_room);
+        let EngineOptions { vouch, rest, .. } = options;
+        let stopped = options.stopped.take();
+        let cadence = cadence_of(options.checkpoints.as_ref());
         let mut pipeline = replica.pipeline_of(rules_of(&replica, &journal), cadence);
-        if let Some(Checkpoints { since, .. }) = &beside.checkpoints {
+        if let Some(Checkpoints { since, .. }) = &options.checkpoints {
             pipeline.count_since_checkpoint(since.blocks, since.bytes);
         }
-        let given = Given { language, limits, clock, observer, beside };
+        let given = Given { language, limits, clock, observer, options };
         let shared = Arc::new(Shared::new(&replica, &journal, given)?);
         shared.retention.set_overlaps(pipeline.rules().lag > 1);
         shared.wire(vouch);

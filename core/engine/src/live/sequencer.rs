@@ -23,7 +23,7 @@ use crate::tamper;
 use crate::watchdog::{Running, panic_text};
 
 use super::arriving::{Arriving, Then};
-use super::beside::Checkpoints;
+use super::options::Checkpoints;
 use super::shared::{Errand, Shared, expiry_us};
 use super::stages::{Done, Stages};
 
@@ -223,9 +223,12 @@ impl Sequencer {
                 let halves = self.stages.is_some() && self.is_worth_overlapping();
                 self.shared.queue.next(&*clock, carried, self.expected, self.sync, halves)
             }
-            (None, false) => {
-                self.shared.queue.beside(&*clock, carried, self.enough(), self.under_way)
-            }
+            (None, false) => self.shared.queue.next_while_running(
+                &*clock,
+                carried,
+                self.enough(),
+                self.under_way,
+            ),
         };
         match next {
             Next::Batch(cut) => self.block(cut)?,

@@ -34,8 +34,8 @@ use crate::remote_orders::{RemoteOrders, not_known};
 use crate::retention::Retention;
 use crate::watchdog::Watchdog;
 
-use super::beside::{Beside, Checkpoints};
 use super::memory::MemoryBound;
+use super::options::{Checkpoints, EngineOptions};
 
 /// The submitter of a transaction, and the key that it comes under.
 #[derive(Clone, Copy, Debug)]
@@ -125,22 +125,22 @@ pub(super) struct Given {
     pub limits: BlockLimits,
     pub clock: Clock,
     pub observer: Arc<dyn Observer>,
-    pub beside: Beside,
+    pub options: EngineOptions,
 }
 
 impl Shared {
     /// Behind the replica's head; the checkpoint service runs from here on.
     pub fn new(replica: &Replica, journal: &Journal, given: Given) -> std::io::Result<Shared> {
-        let Given { language, limits, clock, observer, beside } = given;
+        let Given { language, limits, clock, observer, options } = given;
         let store = Arc::clone(replica.store());
         let service = |Checkpoints { checkpointer, settings, .. }| {
             let (store, language) = (Arc::clone(&store), Arc::clone(&language));
             let ledger = Some(Arc::clone(journal.ledger()));
             Service::start(checkpointer, settings, store, language, Arc::clone(&observer), ledger)
         };
-        let checkpoints = beside.checkpoints.map(service).transpose()?;
+        let checkpoints = options.checkpoints.map(service).transpose()?;
         let (head, allowed) = (replica.head(), replica.limits());
-        let remote = beside.elsewhere.map(RemoteOrders::new);
+        let remote = options.elsewhere.map(RemoteOrders::new);
         if let Some(remote) = &remote {
             check_first_order(replica.parameters()).map_err(std::io::Error::other)?;
             remote.released(replica.released());
@@ -149,7 +149,7 @@ impl Shared {
         of_head.copy_from_slice(&head.hash[..16]);
         let shared = Shared {
             ledger_id: replica.ledger_id(),
-            submitter: beside.submitter.unwrap_or(of_head),
+            submitter: options.submitter.unwrap_or(of_head),
             sequence: AtomicU64::new(0),
             released: AtomicU64::new(head.height),
             released_us: AtomicI64::new(head.time_us),
@@ -158,12 +158,12 @@ impl Shared {
             units_max: AtomicU64::new(allowed.budget.units_max),
             bytes_max: AtomicU64::new(allowed.budget.bytes_max),
             ended: AtomicBool::new(false),
-            clock_guard: beside.clock_bound.map(|bound| ClockGuard::new(bound, &clock)),
+            clock_guard: options.clock_bound.map(|bound| ClockGuard::new(bound, &clock)),
             clock,
             errands: Mutex::default(),
             queue: Queue::new(limits, head.height, head.time_us, remote),
-            retention: Retention::new(Arc::clone(&store), beside.retention, head),
-            memory: MemoryBound::new(beside.memory_bytes_max, beside.memory_together, &store),
+            retention: Retention::new(Arc::clone(&store), options.retention, head),
+            memory: MemoryBound::new(options.memory_bytes_max, options.memory_together, &store),
             store,
             language,
             observer,
@@ -176,9 +176,9 @@ impl Shared {
             log_scheme: journal.scheme(),
             ledger: Arc::clone(journal.ledger()),
             locks: Arc::default(),
-            watchdog: beside.watchdog,
+            watchdog: options.watchdog,
             skips: replica.skips().to_vec(),
-            signer: beside.signer,
+            signer: options.signer,
         };
         shared.locks.set_protocol(&replica.parameters().protocol);
         Ok(shared)

@@ -29,7 +29,7 @@ use ledger::{
     TornTail,
 };
 use pipeline::Barrier;
-use recovery::schemes::beside::RowReader;
+use recovery::schemes::row_logs::RowReader;
 use recovery::schemes::streams::Frame;
 use replica::skip::Skip;
 use replica::{Body, Compiled, Language, compile_request, skip};

@@ -52,7 +52,7 @@ mod compare;
 mod follow;
 mod part;
 
-pub use recovery::schemes::beside::RowFolders;
+pub use recovery::schemes::row_logs::RowFolders;
 
 use ahead::{check_chain, decode};
 use follow::{Followed, follow};

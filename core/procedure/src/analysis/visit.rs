@@ -70,7 +70,7 @@ pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
         | Query::Sets { .. }
         | Query::Recursive { .. }
         | Query::CameLast { .. }
-        | Query::Beside { .. } => {}
+        | Query::RowsFrom { .. } => {}
     }
 }
 

@@ -149,7 +149,7 @@ fn query(query: &Query, source: Source) -> Count {
             each_own(&mut own);
             self::query(input, source).at_most().and(exprs(own.into_iter(), source))
         }
-        Query::Append(inputs) | Query::Beside { inputs, .. } => {
+        Query::Append(inputs) | Query::RowsFrom { inputs, .. } => {
             inputs.iter().map(|input| self::query(input, source)).fold(Count::NONE, Count::and)
         }
         Query::NestedLoop { outer, inner, .. } => {
@@ -217,7 +217,7 @@ pub(super) fn rows_max(query: &Query) -> Option<u64> {
             }
         }
         Query::Append(inputs) => inputs.iter().map(rows_max).sum(),
-        Query::Beside { inputs, .. } => {
+        Query::RowsFrom { inputs, .. } => {
             inputs.iter().map(rows_max).try_fold(0, |most, rows| Some(rows?.max(most)))
         }
         Query::NestedLoop { outer, inner, left, .. } => {

@@ -542,7 +542,7 @@ impl Placing {
                 self.query(input, at)
             }
             Query::Distinct { input, .. } | Query::Numbered { input, .. } => self.query(input, at),
-            Query::Append(inputs) | Query::Beside { inputs, .. } => {
+            Query::Append(inputs) | Query::RowsFrom { inputs, .. } => {
                 inputs.iter_mut().try_fold(at, |at, input| self.query(input, at))
             }
             Query::Sets { inputs, .. } => {

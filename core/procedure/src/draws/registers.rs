@@ -219,7 +219,7 @@ fn all_of_query<'q>(query: &'q mut Query, visit: &mut dyn FnMut(&'q mut Expr)) {
             all_of_query(start, visit);
             all_of_query(step, visit);
         }
-        Query::Append(inputs) | Query::Beside { inputs, .. } => {
+        Query::Append(inputs) | Query::RowsFrom { inputs, .. } => {
             inputs.iter_mut().for_each(|input| all_of_query(input, visit));
         }
         query => each_query_expr_mut(query, visit),

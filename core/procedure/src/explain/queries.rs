@@ -148,7 +148,7 @@ impl Namer<'_> {
                 let names = (1..=*width).map(|number| format!("column{number}")).collect();
                 ("rows that came last".to_string(), names)
             }
-            Query::Beside { inputs, numbered } => {
+            Query::RowsFrom { inputs, numbered } => {
                 let of_input = |input| self.operator(input, outer, depth + 1, lines);
                 let mut names: Vec<String> = inputs.iter().flat_map(of_input).collect();
                 names.extend(numbered.then(|| "ordinality".to_string()));

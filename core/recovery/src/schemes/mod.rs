@@ -12,13 +12,13 @@
 //! * [`records`]: the bytes of a record;
 //! * [`streams`]: several loggers, group commit, and when an epoch counts;
 //! * [`recover`]: the ways back to a state;
-//! * [`beside`]: row logs of a node, whose ledger says which epochs count;
+//! * [`row_logs`]: row logs of a node, whose ledger says which epochs count;
 //! * [`checked`]: the way back from these, which the ledger's effects roots vouch for.
 
-pub mod beside;
 pub mod checked;
 pub mod records;
 pub mod recover;
+pub mod row_logs;
 pub mod streams;
 
 /// What is logged of a row.

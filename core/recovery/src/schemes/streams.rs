@@ -9,7 +9,8 @@
 //!   slot    height: 8 | CRC-32 of it: 4, at 0 and at 512, in turns
 //! ```
 //!
-//! *Block* is where a block's hash begins, if there is a ledger [`beside`](super::beside), else 0.
+//! *Block* is where a block's hash begins, if there is a ledger [`row_logs`](super::row_logs), else
+//! 0.
 //!
 //! **Group commit.** Each logger writes one frame for an epoch, an empty one too, and syncs once.
 //! Only when all have done so the epoch is noted in `pepoch.log`, and only when that is on disk its

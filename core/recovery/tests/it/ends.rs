@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine::transaction::Asked;
 use engine::{
-    Beside, BlockLimits, Body, Engine, Fault, NoObserver, Recovery, Submitter, replay,
+    BlockLimits, Body, Engine, EngineOptions, Fault, NoObserver, Recovery, Submitter, replay,
     resume_writing,
 };
 use ledger::{Files, LogOptions, MemoryFiles, Stream};
@@ -28,9 +28,9 @@ fn start(files: &MemoryFiles, rest: Option<Duration>) -> Engine {
     let language = read.replica.language().clone();
     let log = resume_writing(read.reader, &read.unrecorded, LOG).unwrap();
     let (limits, observer) = (BlockLimits::default(), Arc::new(NoObserver));
-    let beside = Beside { rest, ..Beside::default() };
+    let options = EngineOptions { rest, ..EngineOptions::default() };
     let clock = Arc::new(|| 0);
-    Engine::start_with(read.replica, log, language, limits, clock, observer, beside).unwrap()
+    Engine::start_with(read.replica, log, language, limits, clock, observer, options).unwrap()
 }
 
 fn submit(engine: &Engine, body: &Body) -> Height {

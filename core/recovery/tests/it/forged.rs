@@ -8,8 +8,8 @@ use engine::checkpoint::vouched::vouched_from;
 use engine::checkpoint::{Checkpointer, ServiceSettings};
 use engine::transaction::Asked;
 use engine::{
-    Beside, BlockLimits, Body, Checkpoints, Engine, NoObserver, Progress, Recovery, Replayed,
-    Submitter, Trust, replay, resume_writing,
+    BlockLimits, Body, Checkpoints, Engine, EngineOptions, NoObserver, Progress, Recovery,
+    Replayed, Submitter, Trust, replay, resume_writing,
 };
 use ledger::checkpoint::{
     CHECKPOINT_FOLDER, Group, Manifest, PackReader, PackWriter, Past, heights, manifest_path,
@@ -49,9 +49,9 @@ fn start(files: &MemoryFiles, protocol: &str, vouch: bool, every: u64) -> Engine
     let checkpoints = Some(Checkpoints { checkpointer, settings, since: Progress::default() });
     let log = resume_writing(read.reader, &read.unrecorded, options()).unwrap();
     let (limits, observer) = (BlockLimits::default(), Arc::new(NoObserver));
-    let beside = Beside { checkpoints, vouch, ..Beside::default() };
+    let options = EngineOptions { checkpoints, vouch, ..EngineOptions::default() };
     let clock = Arc::new(|| 0);
-    Engine::start_with(read.replica, log, language, limits, clock, observer, beside).unwrap()
+    Engine::start_with(read.replica, log, language, limits, clock, observer, options).unwrap()
 }
 
 fn submit(engine: &Engine, body: &Body) {

@@ -8,14 +8,14 @@ use std::time::Duration;
 use engine::checkpoint::{Checkpointer, ServiceSettings};
 use engine::transaction::Asked;
 use engine::{
-    Beside, BlockLimits, Body, Checkpoints, Clock, Completion, Engine, Journal, NoObserver,
+    BlockLimits, Body, Checkpoints, Clock, Completion, Engine, EngineOptions, Journal, NoObserver,
     Progress, Recovery, RowFolders, Submitter, replay, resume_writing,
 };
 use kit::random::Random;
 use ledger::memory_files::Failure;
 use ledger::{BlockReader, Files, Intercepted, Interceptor, MemoryFiles, StorageFile};
 use recovery::schemes::Scheme;
-use recovery::schemes::beside::{LogMutant, RowLogOptions, RowLoggers};
+use recovery::schemes::row_logs::{LogMutant, RowLogOptions, RowLoggers};
 use types::{Error, Height, Value};
 
 use crate::ledgered::{begin, digest_of, executing, folders, folders_of, options, recovered};
@@ -68,8 +68,8 @@ fn start_by(
         Logging::None => Journal::held_back(log),
     };
     let (limits, observer) = (BlockLimits::default(), Arc::new(NoObserver));
-    let beside = Beside { checkpoints, ..Beside::default() };
-    Engine::start_with(read.replica, journal, language, limits, clock, observer, beside).unwrap()
+    let options = EngineOptions { checkpoints, ..EngineOptions::default() };
+    Engine::start_with(read.replica, journal, language, limits, clock, observer, options).unwrap()
 }
 
 const TALLY: Submitter<'_> = Submitter { principal: "tally", role: None, key: None, seed: [0; 16] };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::{Body, Fault, ParameterTypes, Recovery, ReplayBy, ReplayCounts, RowFolders};
 use ledger::{Batch, BlockResult, Files, MemoryFiles, OrderHeader, ResultHeader};
 use recovery::schemes::Scheme;
-use recovery::schemes::beside::{RowLogOptions, RowLoggers};
+use recovery::schemes::row_logs::{RowLogOptions, RowLoggers};
 
 use crate::ledgered::{
     Ledgered, begin, blocks_of, digest_of, folders, folders_of, recovered, workload,

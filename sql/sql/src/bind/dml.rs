@@ -177,7 +177,7 @@ impl Binder<'_> {
                 return self.either(Expr::Reg(found), returned, |b| body(b, &row), none);
             }
             // What is made of registers has been read.
-            Query::Beside { .. } | Query::Call { .. } => query,
+            Query::RowsFrom { .. } | Query::Call { .. } => query,
             query if self.is_late() => self.rows_kept(query)?,
             query => query,
         };

@@ -323,7 +323,7 @@ fn does_not_exist(name: &str, arguments: &[Typed]) -> Error {
 pub(super) fn needs(call: &Query) -> Vec<u16> {
     match call {
         Query::Call { inputs, .. } => inputs.iter().flat_map(Expr::columns).collect(),
-        Query::Beside { inputs, .. } => inputs.iter().flat_map(needs).collect(),
+        Query::RowsFrom { inputs, .. } => inputs.iter().flat_map(needs).collect(),
         // Its expressions are over the call's own rows.
         Query::Project { input, .. } => needs(input),
         _ => Vec::new(),
@@ -334,7 +334,9 @@ pub(super) fn needs(call: &Query) -> Vec<u16> {
 pub(super) fn each_input(call: &mut Query, visit: &mut dyn FnMut(&mut Expr)) {
     match call {
         Query::Call { inputs, .. } => inputs.iter_mut().for_each(visit),
-        Query::Beside { inputs, .. } => inputs.iter_mut().for_each(|call| each_input(call, visit)),
+        Query::RowsFrom { inputs, .. } => {
+            inputs.iter_mut().for_each(|call| each_input(call, visit))
+        }
         Query::Project { input, .. } => each_input(input, visit),
         _ => {}
     }
@@ -344,7 +346,7 @@ pub(super) fn each_input(call: &mut Query, visit: &mut dyn FnMut(&mut Expr)) {
 pub(super) fn side_by_side(mut calls: Vec<Query>, numbered: bool) -> Query {
     match calls.len() {
         1 if !numbered => calls.remove(0),
-        _ => Query::Beside { inputs: calls.into(), numbered },
+        _ => Query::RowsFrom { inputs: calls.into(), numbered },
     }
 }
 

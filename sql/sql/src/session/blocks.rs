@@ -67,8 +67,9 @@ impl Session {
         let guard = &self.guard;
         let modes = (access, implicit);
         guard.set_budget(self.database.engine.budget());
-        let beside = (draws, self.temporaries.kept.clone());
-        let transaction = OpenTransaction::begin(versioned, snapshot, head, guard, modes, beside);
+        let side_effects = (draws, self.temporaries.kept.clone());
+        let transaction =
+            OpenTransaction::begin(versioned, snapshot, head, guard, modes, side_effects);
         self.transaction = Some(Box::new(transaction));
         self.begin_to_lock();
         Ok(())
@@ -92,7 +93,7 @@ impl Session {
             self.roll_back();
             return Err(error);
         }
-        let promise = match self.promise_beside() {
+        let promise = match self.promise_side_effects() {
             Ok(promise) => promise,
             Err(error) => {
                 self.roll_back();

@@ -1,8 +1,8 @@
 //! Calls of functions that act on the session ([`SessionCall`]), and the commands that do the same
 //! by a grammar of their own: LISTEN, UNLISTEN, NOTIFY, DISCARD.
 //!
-//! What a transaction does beside the ledger is its [`Beside`]: notifications and changes of
-//! channels wait for its COMMIT to be answered, locks of its level end with it, and ROLLBACK TO
+//! What a transaction does outside of the ledger is its [`SideEffects`]: notifications and changes
+//! of channels wait for its COMMIT to be answered, locks of its level end with it, and ROLLBACK TO
 //! takes back what came after the savepoint.
 
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use tokio::time;
 use types::{Error, Result, SqlState, Value};
 
 use super::answer::{Answer, Tag, plain};
-use super::beside::Beside;
 use super::shared_state::advisory::{AdvisoryKey, Wanted};
 use super::shared_state::channels::{Change, Listener, Note, Notification, Promise};
+use super::side_effects::SideEffects;
 use super::{Session, Status};
 use crate::bind::statement::Discarded;
 use crate::bind::{Level, SessionCall, SessionFunction};
@@ -167,7 +167,7 @@ impl Session {
         if locked && wanted.level == Level::Transaction {
             self.shared.has_transaction_locks = true;
             if let Some(transaction) = &mut self.transaction {
-                transaction.beside.locks.push(wanted);
+                transaction.side_effects.locks.push(wanted);
             }
         }
         Ok(if waits { Value::Null } else { Value::Bool(locked) })
@@ -234,7 +234,7 @@ impl Session {
     pub(super) fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
         let note = Note::new(channel, payload)?;
         match &mut self.transaction {
-            Some(transaction) => transaction.beside.notify(note),
+            Some(transaction) => transaction.side_effects.notify(note),
             None => {
                 self.shared.listener.promise(vec![note])?.send();
                 Ok(())
@@ -248,8 +248,8 @@ impl Session {
         }
         match &mut self.transaction {
             Some(transaction) => {
-                transaction.beside.changes.push(change);
-                self.shared.listener.check(&transaction.beside.changes)
+                transaction.side_effects.changes.push(change);
+                self.shared.listener.check(&transaction.side_effects.changes)
             }
             None => {
                 self.shared.listener.check(std::slice::from_ref(&change))?;
@@ -263,9 +263,9 @@ impl Session {
     ///
     /// # Errors
     /// 54000: there is no room for its notifications.
-    pub(super) fn promise_beside(&mut self) -> Result<Option<(Promise, Vec<Change>)>> {
+    pub(super) fn promise_side_effects(&mut self) -> Result<Option<(Promise, Vec<Change>)>> {
         let Some(transaction) = &mut self.transaction else { return Ok(None) };
-        let Beside { notes, changes, .. } = &mut transaction.beside;
+        let SideEffects { notes, changes, .. } = &mut transaction.side_effects;
         if notes.is_empty() && changes.is_empty() {
             return Ok(None);
         }

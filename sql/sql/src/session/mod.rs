@@ -21,7 +21,6 @@
 mod analysis;
 mod answer;
 mod approve;
-mod beside;
 mod blocks;
 mod calls;
 mod caught_up;
@@ -63,6 +62,7 @@ pub mod schema;
 mod sequence_caches;
 mod sequences;
 pub mod shared_state;
+mod side_effects;
 mod signed;
 mod table_as;
 mod temporaries;

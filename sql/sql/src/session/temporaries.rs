@@ -158,13 +158,13 @@ fn bytes_beside(tables: Option<&Arc<Tables>>, other: Option<&Arc<Tables>>) -> u6
         let known = other.and_then(|other| other.table(id));
         !matches!((tables.table(id), known), (Some(own), Some(known)) if Arc::ptr_eq(own, known))
     };
-    let beside = tables.only(is_new);
-    if beside.tables().next().is_none() {
+    let side_effects = tables.only(is_new);
+    if side_effects.tables().next().is_none() {
         return 0;
     }
     // A store counts what its tables take.
     let store = Store::default();
-    store.install(Arc::new(beside));
+    store.install(Arc::new(side_effects));
     store.current_bytes()
 }
 

@@ -39,12 +39,12 @@ use types::{Error, Key, Result, SqlState, Stamp, Stop, TableId};
 
 use crate::schema::catalog::Catalog;
 use crate::schema::sequence::Sequence;
-use crate::session::beside::{Beside, BesideMark};
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::cursors::CursorMark;
 use crate::session::deferring::Deferring;
 use crate::session::guard::{Guard, aside, error_of, query_frame, transaction_frame};
 use crate::session::shared_state::advisory::Wanted;
+use crate::session::side_effects::{SideEffects, SideEffectsMark};
 use crate::session::temporaries::Kept;
 use crate::session::versioned::{Versioned, own_version};
 use crate::settings::SettingsMark;
@@ -89,8 +89,8 @@ pub struct OpenTransaction {
     rests_on_schema: bool,
     /// What its writing statements have left to draw from.
     draws: Draws,
-    /// What it has done beside the ledger.
-    pub beside: Beside,
+    /// What it has done outside of the ledger.
+    pub side_effects: SideEffects,
     /// The session's own tables, as it has them.
     pub(super) temporary: Kept,
     pub(super) deferring: Deferring,
@@ -131,7 +131,7 @@ struct Savepoint {
     writes: usize,
     draws: Draws,
     memory_left: u64,
-    beside: BesideMark,
+    side_effects: SideEffectsMark,
     temporary: Option<Arc<Catalog>>,
     deferring: Deferring,
     access: AccessMode,
@@ -186,7 +186,7 @@ impl OpenTransaction {
             read_aside: false,
             rests_on_schema: false,
             draws,
-            beside: Beside::default(),
+            side_effects: SideEffects::default(),
             temporary,
             deferring: Deferring::default(),
             objects_lease: guard.lease(),
@@ -554,7 +554,8 @@ impl OpenTransaction {
 
     pub fn savepoint(&mut self, name: String, session: SessionMark) {
         let mark = self.overlay.mark();
-        let (writes, draws, beside) = (self.writes.len(), self.draws, self.beside.mark());
+        let (writes, draws, side_effects) =
+            (self.writes.len(), self.draws, self.side_effects.mark());
         let (versioned, altered) =
             (Arc::clone(&self.versioned), self.overlay.recorder.altered.clone());
         let (memory_left, temporary) = (self.memory_left(), self.temporary.objects.clone());
@@ -566,7 +567,7 @@ impl OpenTransaction {
             writes,
             draws,
             memory_left,
-            beside,
+            side_effects,
             temporary,
             deferring: self.deferring.clone(),
             access: self.access,
@@ -601,7 +602,7 @@ impl OpenTransaction {
         self.draws = savepoint.draws;
         self.access = savepoint.access;
         self.frame.meter().release_to(savepoint.memory_left);
-        Ok((self.beside.return_to(savepoint.beside), savepoint.session))
+        Ok((self.side_effects.return_to(savepoint.side_effects), savepoint.session))
     }
 
     fn find(&self, name: &str) -> Result<usize> {

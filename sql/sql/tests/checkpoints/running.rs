@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use engine::checkpoint::{Checkpointer, ServiceSettings};
 use engine::{
-    Beside, BlockEvent, BlockLimits, Checkpoints, Engine, Language, NoObserver, Observer, Progress,
-    replay_watched,
+    BlockEvent, BlockLimits, Checkpoints, Engine, EngineOptions, Language, NoObserver, Observer,
+    Progress, replay_watched,
 };
 use ledger::checkpoint::{heights, read_manifest};
 use ledger::{
@@ -58,8 +58,8 @@ fn start_with(
     let checkpoints = Checkpoints { checkpointer, settings, since: Progress::default() };
     let log = engine::resume_writing(read.reader, &read.unrecorded, options).unwrap();
     let (limits, clock) = (BlockLimits::default(), Arc::new(|| 0));
-    let beside = Beside { checkpoints: Some(checkpoints), ..Beside::default() };
-    let engine = Engine::start_with(read.replica, log, language, limits, clock, observer, beside);
+    let options = EngineOptions { checkpoints: Some(checkpoints), ..EngineOptions::default() };
+    let engine = Engine::start_with(read.replica, log, language, limits, clock, observer, options);
     let (engine, memory) = (Arc::new(engine.unwrap()), SessionMemory::default());
     Arc::new(Database {
         engine,

@@ -43,8 +43,8 @@ use ::types::{DataType, Error, Result, SqlState, Value};
 use bytes::Bytes;
 use engine::transaction::Asked;
 use engine::{
-    Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Language, NoObserver, RetentionSettings,
-    Submitter, replay, replay_watched, resume_writing,
+    BlockLimits, Body, Clock, EXECUTOR, Engine, EngineOptions, Language, NoObserver,
+    RetentionSettings, Submitter, replay, replay_watched, resume_writing,
 };
 use ledger::signatures::SecretKey;
 use ledger::{BlockReader, BlockResult, BlockWriter, Genesis, LogOptions, MemoryFiles, Parameters};
@@ -125,7 +125,11 @@ impl Node {
             BlockLimits::default(),
             clock,
             Arc::new(NoObserver),
-            Beside { retention, signer: Some(SecretKey::of_seed(NODE_SEED)), ..Beside::default() },
+            EngineOptions {
+                retention,
+                signer: Some(SecretKey::of_seed(NODE_SEED)),
+                ..EngineOptions::default()
+            },
         );
         Node {
             files,

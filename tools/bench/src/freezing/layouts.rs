@@ -33,7 +33,7 @@ const SCAN_BLOCKS: usize = 10;
 
 /// What happens besides transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Beside {
+pub enum ConcurrentWork {
     Nothing,
     /// A snapshot of the changed columns after every block, that is not read.
     Snapshots,
@@ -41,8 +41,9 @@ pub enum Beside {
     Scans,
 }
 
-impl Beside {
-    pub const ALL: [Beside; 3] = [Beside::Nothing, Beside::Snapshots, Beside::Scans];
+impl ConcurrentWork {
+    pub const ALL: [ConcurrentWork; 3] =
+        [ConcurrentWork::Nothing, ConcurrentWork::Snapshots, ConcurrentWork::Scans];
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +164,7 @@ impl<A: Area> Memory for Columnar<A> {
     }
 }
 
-fn drive(memory: &mut impl Memory, size: Size, beside: Beside) -> Result<Layout> {
+fn drive(memory: &mut impl Memory, size: Size, work: ConcurrentWork) -> Result<Layout> {
     let mut random = Random::new(11);
     memory.block(&mut random)?;
     memory.scan()?;
@@ -172,11 +173,11 @@ fn drive(memory: &mut impl Memory, size: Size, beside: Beside) -> Result<Layout>
     for block in 1..=size.blocks {
         let start = cpu_time();
         memory.block(&mut random)?;
-        if beside == Beside::Snapshots {
+        if work == ConcurrentWork::Snapshots {
             memory.snapshot()?;
         }
         writing += cpu_time() - start;
-        if beside == Beside::Scans && block.is_multiple_of(SCAN_BLOCKS) {
+        if work == ConcurrentWork::Scans && block.is_multiple_of(SCAN_BLOCKS) {
             let start = cpu_time();
             std::hint::black_box(memory.scan()?);
             let between = cpu_time();
@@ -196,10 +197,10 @@ fn drive(memory: &mut impl Memory, size: Size, beside: Beside) -> Result<Layout>
 pub const NAMES: [&str; 3] = ["rows and images", "columns and slabs", "columns, copied whole"];
 
 /// One of the layouts, by its place in [`NAMES`].
-pub fn measure(layout: usize, size: Size, beside: Beside) -> Result<Layout> {
+pub fn measure(layout: usize, size: Size, work: ConcurrentWork) -> Result<Layout> {
     match layout {
-        0 => drive(&mut RowMajor::new(size)?, size, beside),
-        1 => drive(&mut Columnar::<Slabs>::new(size)?, size, beside),
-        _ => drive(&mut Columnar::<Physical>::new(size)?, size, beside),
+        0 => drive(&mut RowMajor::new(size)?, size, work),
+        1 => drive(&mut Columnar::<Slabs>::new(size)?, size, work),
+        _ => drive(&mut Columnar::<Physical>::new(size)?, size, work),
     }
 }

@@ -22,7 +22,7 @@
 //! Departure from the thesis: blocks are sealed under all schemes, and the command log is the
 //! ledger. Departure from a node: row logs are all that their schemes write here, as in the thesis,
 //! with a note of the last complete epoch; a node writes them beside the ledger (module
-//! `recovery::schemes::beside`).
+//! `recovery::schemes::row_logs`).
 
 mod drive;
 mod trace;

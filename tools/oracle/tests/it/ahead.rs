@@ -47,7 +47,7 @@ fn who_plans_ahead_takes_the_order_that_it_would_have_taken_behind() {
     assert!(planners.len() > 4, "{}", planners.len());
     for Subject { name, protocol } in &planners {
         for seed in 0..40 {
-            let seen = [Overlap::Before, Overlap::Beside, Overlap::After].map(|overlap| {
+            let seen = [Overlap::Before, Overlap::During, Overlap::After].map(|overlap| {
                 let seen = run(protocol, seed, overlap);
                 seen.unwrap_or_else(|what| panic!("{name}, seed {seed}, {overlap:?}: {what}"))
             });

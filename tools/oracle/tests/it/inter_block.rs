@@ -121,7 +121,7 @@ fn random_overlapping_blocks_equal_the_serial_replay() {
 #[test]
 fn when_the_next_block_arrives_is_invisible() {
     for seed in 0..40 {
-        let seen = [Overlap::Before, Overlap::Beside, Overlap::After].map(|overlap| {
+        let seen = [Overlap::Before, Overlap::During, Overlap::After].map(|overlap| {
             let protocol = protocols::by_name(OVERLAPPING).unwrap();
             let twin = run_random(&protocol, seed, overlap).unwrap();
             rows(&twin.subject, oracle::programs::TABLE)

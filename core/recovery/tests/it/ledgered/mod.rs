@@ -13,7 +13,7 @@ use ledger::{
     Recorded,
 };
 use recovery::schemes::Scheme;
-use recovery::schemes::beside::{RowLogOptions, RowLoggers};
+use recovery::schemes::row_logs::{RowLogOptions, RowLoggers};
 use sql::session::schema::Schema;
 use storage::Store;
 use workloads::{Settings, Workload};

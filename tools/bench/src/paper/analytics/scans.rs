@@ -165,14 +165,14 @@ fn scans(bed: &AnalyticalBed, span: Duration) -> Result<Vec<f64>> {
 
 /// What scans and updates beside one another came to.
 #[derive(Default)]
-struct Beside {
+struct ScanCosts {
     scan_ms: Vec<f64>,
     updates_per_s: Vec<f64>,
     /// Of the processor, without what the queries' threads took of it.
     updates_per_cpu_s: Vec<f64>,
 }
 
-impl Beside {
+impl ScanCosts {
     fn measure(&mut self, table: &mut Laid, rate: Option<u64>, span: Duration) -> Result<()> {
         let done = AtomicBool::new(false);
         let (began, cpu, of_queries) = (Instant::now(), cpu_time(), query_cpu_time()?);
@@ -200,8 +200,8 @@ struct Laid {
     first: f64,
     patched: Vec<(String, f64)>,
     quiet: Vec<f64>,
-    limited: Beside,
-    saturated: Beside,
+    limited: ScanCosts,
+    saturated: ScanCosts,
 }
 
 impl Laid {
@@ -218,7 +218,7 @@ impl Laid {
             }
             patched.push((format!("after {updates}"), median(took)));
         }
-        let (quiet, limited, saturated) = (Vec::new(), Beside::default(), Beside::default());
+        let (quiet, limited, saturated) = (Vec::new(), ScanCosts::default(), ScanCosts::default());
         Ok(Laid { writer, bed, first, patched, quiet, limited, saturated })
     }
 

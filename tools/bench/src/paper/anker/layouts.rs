@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::short;
-use crate::freezing::layouts::{Beside, Layout, NAMES, Size, measure};
+use crate::freezing::layouts::{ConcurrentWork, Layout, NAMES, Size, measure};
 use crate::paper::{Findings, Lab, times};
 use crate::table::{Table, thousands};
 
@@ -29,14 +29,14 @@ fn best(layouts: &[Layout]) -> Layout {
 
 pub fn compare(lab: &mut Lab<'_>) -> Result<Findings> {
     let (size, rounds) = (size(lab), lab.effort.rounds());
-    let total = rounds * NAMES.len() * Beside::ALL.len();
-    let mut runs = vec![vec![Vec::new(); Beside::ALL.len()]; NAMES.len()];
+    let total = rounds * NAMES.len() * ConcurrentWork::ALL.len();
+    let mut runs = vec![vec![Vec::new(); ConcurrentWork::ALL.len()]; NAMES.len()];
     let mut done = 0;
     for _ in 0..rounds {
         for (layout, name) in NAMES.iter().enumerate() {
-            for (at, beside) in Beside::ALL.into_iter().enumerate() {
-                lab.tell(done, total, &format!("{name}, beside {beside:?}"));
-                runs[layout][at].push(measure(layout, size, beside)?);
+            for (at, work) in ConcurrentWork::ALL.into_iter().enumerate() {
+                lab.tell(done, total, &format!("{name}, beside {work:?}"));
+                runs[layout][at].push(measure(layout, size, work)?);
                 done += 1;
             }
         }
@@ -64,10 +64,10 @@ pub fn compare(lab: &mut Lab<'_>) -> Result<Findings> {
     let table = Table { heads: heads.map(str::to_owned).to_vec(), rows };
     findings.tables.push((title, table));
     let rate = |layout: usize, at: usize| found[layout][at].transactions_per_cpu_second;
-    let beside = ["alone", "with a snapshot a block", "with scans"];
-    for (at, beside) in beside.iter().enumerate() {
+    let work = ["alone", "with a snapshot a block", "with scans"];
+    for (at, work) in work.iter().enumerate() {
         let ours = rate(0, at) / rate(1, at);
-        let claim = format!("transactions {beside}: rows over columns");
+        let claim = format!("transactions {work}: rows over columns");
         findings.ratio(&claim, (1.4, 2.3), ours);
     }
     let microseconds = 1e6 / rate(1, 1) - 1e6 / rate(1, 0);

@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engine::checkpoint::{Checkpointer, ServiceSettings, State, digest};
 use engine::{
-    Beside, BlockLimits, Boundary, Checkpoints, EXECUTOR, Engine, Fault, Language, NoObserver,
-    Progress, Replayed, Replica, recover, replay_watched, resume_writing,
+    BlockLimits, Boundary, Checkpoints, EXECUTOR, Engine, EngineOptions, Fault, Language,
+    NoObserver, Progress, Replayed, Replica, recover, replay_watched, resume_writing,
 };
 use kit::random::Random;
 use ledger::{BlockWriter, Files, Genesis, Hash, LogOptions, MemoryFiles, Parameters};
@@ -186,8 +186,8 @@ impl Running {
         let checkpoints = Some(Checkpoints { checkpointer, settings, since });
         let (limits, clock) = (BlockLimits::default(), Arc::new(|| 0));
         let observer = Arc::new(NoObserver);
-        let beside = Beside { checkpoints, ..Beside::default() };
-        let engine = Engine::start_with(replica, log, language, limits, clock, observer, beside)?;
+        let options = EngineOptions { checkpoints, ..EngineOptions::default() };
+        let engine = Engine::start_with(replica, log, language, limits, clock, observer, options)?;
         let (engine, memory) = (Arc::new(engine), SessionMemory::default());
         let shared_state = Arc::default();
         let database =

@@ -1,4 +1,5 @@
-//! What an open transaction has done beside the ledger: advisory locks, channels, notifications.
+//! What an open transaction has done outside of the ledger: advisory locks, channels,
+//! notifications.
 
 use types::{Error, Result, SqlState};
 
@@ -8,9 +9,9 @@ use super::shared_state::channels::{Change, Note};
 /// What a transaction's notifications may take before they are sent.
 const NOTES_BYTES_MAX: usize = super::shared_state::channels::QUEUED_BYTES_MAX / 4;
 
-/// What an open transaction has done beside the ledger.
+/// What an open transaction has done outside of the ledger.
 #[derive(Default)]
-pub struct Beside {
+pub struct SideEffects {
     pub(super) locks: Vec<Wanted>,
     pub(super) changes: Vec<Change>,
     pub(super) notes: Vec<Note>,
@@ -19,20 +20,20 @@ pub struct Beside {
 
 /// A point of time in it.
 #[derive(Clone, Copy)]
-pub struct BesideMark {
+pub struct SideEffectsMark {
     locks: usize,
     changes: usize,
     notes: usize,
 }
 
-impl Beside {
-    pub fn mark(&self) -> BesideMark {
-        let Beside { locks, changes, notes, .. } = self;
-        BesideMark { locks: locks.len(), changes: changes.len(), notes: notes.len() }
+impl SideEffects {
+    pub fn mark(&self) -> SideEffectsMark {
+        let SideEffects { locks, changes, notes, .. } = self;
+        SideEffectsMark { locks: locks.len(), changes: changes.len(), notes: notes.len() }
     }
 
     /// Forgets what came after; the locks among it, which are to be given back.
-    pub fn return_to(&mut self, mark: BesideMark) -> Vec<Wanted> {
+    pub fn return_to(&mut self, mark: SideEffectsMark) -> Vec<Wanted> {
         self.changes.truncate(mark.changes);
         self.notes.truncate(mark.notes);
         self.notes_bytes = self.notes.iter().map(Note::bytes).sum();

@@ -1,4 +1,4 @@
-//! What an engine does beside its blocks.
+//! What an engine does besides blocks: checkpoints, retention, bounds, who orders.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,9 +22,9 @@ pub struct Checkpoints {
     pub since: Progress,
 }
 
-/// What an engine does beside its blocks.
+/// What an engine does besides blocks: checkpoints, retention, bounds, who orders.
 #[derive(Default)]
-pub struct Beside {
+pub struct EngineOptions {
     pub checkpoints: Option<Checkpoints>,
     pub retention: RetentionSettings,
     /// The digest of each checkpoint is ordered: see [`crate::checkpoint::vouched`].
