@@ -46,7 +46,7 @@ pub use live::{Checkpoints, Engine, EngineOptions, Submitted, Submitter, Withdra
 pub use observer::{BlockEvent, NoObserver, Observer};
 pub use order::{Seed, Status as KeyStatus};
 pub use queue::BlockLimits;
-pub use remote_orders::Elsewhere;
+pub use remote_orders::RemoteOrderer;
 pub use replica::{
     Action, AskedChange, Body, Boundary, ChangedRow, Compiled, Completion, EXECUTOR, Effects, Halt,
     Head, KeyId, KeyStanding, Language, Migrated, Numbering, ObjectChange, ParameterTypes, Party,

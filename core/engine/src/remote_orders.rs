@@ -31,16 +31,16 @@ use types::{Error, Height, SqlState};
 use crate::client::{Cut, Request, Ticket, Waiting, request_of};
 
 /// What an engine is given, to be ordered by others.
-pub type Elsewhere = Box<dyn Orderer + Send>;
+pub type RemoteOrderer = Box<dyn Orderer + Send>;
 
 pub(crate) struct RemoteOrders {
     /// Locked before the orderer, where both are.
     pending: Mutex<HashMap<Bytes, Vec<Ticket>>>,
-    orderer: Mutex<Elsewhere>,
+    orderer: Mutex<RemoteOrderer>,
 }
 
 impl RemoteOrders {
-    pub fn new(orderer: Elsewhere) -> RemoteOrders {
+    pub fn new(orderer: RemoteOrderer) -> RemoteOrders {
         RemoteOrders { pending: Mutex::default(), orderer: Mutex::new(orderer) }
     }
 

@@ -124,7 +124,7 @@ fn start(files: &MemoryFiles, log: &Arc<Log>, number: u8) -> std::io::Result<Eng
     let next = replica.head().height as usize;
     let place = Place { log: Arc::clone(log), number, next, closed: None };
     let options = EngineOptions {
-        elsewhere: Some(Box::new(place)),
+        remote_orderer: Some(Box::new(place)),
         submitter: Some([number; 16]),
         ..EngineOptions::default()
     };

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use cluster::{Answer, Answering, Members, Membership, Peers, Plan, Secrets};
 use engine::limits::MEMBERS;
-use engine::{BlockLimits, Elsewhere, Engine, Head, Journal, Replica};
+use engine::{BlockLimits, Engine, Head, Journal, RemoteOrderer, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::hash::{from_hex, to_hex};
@@ -268,7 +268,7 @@ fn start_votes(
 }
 
 impl Joined {
-    pub fn orderer(&self) -> Elsewhere {
+    pub fn orderer(&self) -> RemoteOrderer {
         self.face.place.orderer()
     }
 

@@ -104,7 +104,7 @@ pub fn open(
         memory_together: Arc::clone(&together.memory),
         watchdog: Some(watchdog),
         stopped: stopped.as_ref().map(Stopped::cause),
-        elsewhere: joined.as_ref().map(Joined::orderer),
+        remote_orderer: joined.as_ref().map(Joined::orderer),
         waits_for_room: true,
         submitter: joined.as_ref().map(|_| secrets::random()).transpose()?,
         signer: Some(SecretKey::of_seed(secrets::node_key(&settings.data)?)),

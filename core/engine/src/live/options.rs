@@ -10,7 +10,7 @@ use types::Error;
 use crate::checkpoint::{Checkpointer, ServiceSettings};
 use crate::clock::ClockBound;
 use crate::recovery::Progress;
-use crate::remote_orders::Elsewhere;
+use crate::remote_orders::RemoteOrderer;
 use crate::retention::RetentionSettings;
 use crate::watchdog::Watchdog;
 
@@ -42,7 +42,7 @@ pub struct EngineOptions {
     /// Why there are reads only, from the start on.
     pub stopped: Option<Error>,
     /// Who orders, where that is not this node alone.
-    pub elsewhere: Option<Elsewhere>,
+    pub remote_orderer: Option<RemoteOrderer>,
     /// A disk that is full is waited for, and not taken for one that has failed.
     pub waits_for_room: bool,
     /// What this start's envelopes are numbered under, where the head is no name for it since other

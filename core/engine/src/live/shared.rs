@@ -140,7 +140,7 @@ impl Shared {
         };
         let checkpoints = options.checkpoints.map(service).transpose()?;
         let (head, allowed) = (replica.head(), replica.limits());
-        let remote = options.elsewhere.map(RemoteOrders::new);
+        let remote = options.remote_orderer.map(RemoteOrders::new);
         if let Some(remote) = &remote {
             check_first_order(replica.parameters()).map_err(std::io::Error::other)?;
             remote.released(replica.released());

@@ -24,7 +24,7 @@ use bytes::Bytes;
 use cluster::{Answer, Identity, Members, Membership, Own, Plan, Secrets};
 use engine::EXECUTOR;
 use engine::members::FORMER_BLOCKS;
-use engine::{Elsewhere, Journal, Replica};
+use engine::{Journal, RemoteOrderer, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::hash::from_hex;
@@ -319,7 +319,7 @@ fn record(files: &Arc<dyn Files>, stream: Stream, height: Height) -> Result<Reco
 }
 
 impl Place for CometBft {
-    fn orderer(&self) -> Elsewhere {
+    fn orderer(&self) -> RemoteOrderer {
         Box::new(self.comet.clone())
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use cluster::Answer;
-use engine::{Elsewhere, Engine, Journal};
+use engine::{Engine, Journal, RemoteOrderer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::{Files, Hash, first_block};
@@ -161,7 +161,7 @@ async fn tell_of(node: Node) {
 }
 
 impl Place for Kafka {
-    fn orderer(&self) -> Elsewhere {
+    fn orderer(&self) -> RemoteOrderer {
         Box::new(self.node.clone())
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{Answer, Members, Own, Peers, Plan};
-use engine::{BlockLimits, Elsewhere, Engine, Replica};
+use engine::{BlockLimits, Engine, RemoteOrderer, Replica};
 use futures::future::BoxFuture;
 use ledger::{BlockWriter, Files, Hash};
 #[cfg(any(feature = "kafka", feature = "cometbft"))]
@@ -31,7 +31,7 @@ pub fn written_hash_of(files: &dyn Files, height: Height) -> io::Result<Hash> {
 
 /// A member's place in the order, from its start on.
 pub trait Place: Send + Sync {
-    fn orderer(&self) -> Elsewhere;
+    fn orderer(&self) -> RemoteOrderer;
 
     fn standing(&self) -> Standing;
 

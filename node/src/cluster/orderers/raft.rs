@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use bytes::Bytes;
 use cluster::{Answer, Peers};
-use engine::{Elsewhere, Journal};
+use engine::{Journal, RemoteOrderer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::{BlockWriter, Hash};
@@ -63,7 +63,7 @@ pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)
 }
 
 impl Place for Raft {
-    fn orderer(&self) -> Elsewhere {
+    fn orderer(&self) -> RemoteOrderer {
         Box::new(self.node.clone())
     }
 
