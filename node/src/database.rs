@@ -130,13 +130,13 @@ pub fn parameters(data: &Path, files: &Arc<dyn Files>) -> Result<Parameters> {
 }
 
 /// What a folder's blocks came to.
-pub struct Settled {
+pub struct FolderState {
     pub head: Hash,
     pub taken: Taken,
 }
 
 /// Executes a folder's blocks, and takes a checkpoint behind the last one.
-pub fn settle(data: &Path, step: &mut dyn FnMut(Progress)) -> Result<Settled> {
+pub fn execute_folder(data: &Path, step: &mut dyn FnMut(Progress)) -> Result<FolderState> {
     let defaults = Settings::defaults().map_err(|fault| anyhow!(fault))?;
     let settings = Settings { data: data.to_owned(), ..defaults };
     checkpoint_at_end(&settings, step, &mut |_| Ok(()), false)
@@ -149,7 +149,7 @@ fn checkpoint_at_end(
     step: &mut dyn FnMut(Progress),
     pace: &mut dyn FnMut(&Extent) -> types::Result<()>,
     vouches: bool,
-) -> Result<Settled> {
+) -> Result<FolderState> {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(&settings.data)?);
     let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
     let workers = workers(settings.workers);
@@ -179,7 +179,7 @@ fn checkpoint_at_end(
     if vouches && before != Some(taken.height) {
         vouch(&mut replica, &mut log, &taken)?;
     }
-    Ok(Settled { head, taken })
+    Ok(FolderState { head, taken })
 }
 
 /// Runs statements in the second block of a ledger that has one.

@@ -172,7 +172,7 @@ fn make_in_new(arguments: &cli::Restore, begun: &mut bool) -> Result<Restored> {
     step.end(&format!("up to block {height}"));
     let step = Progress::begin("executing them");
     let behind = height - from.unwrap_or(0);
-    let settled = database::settle(target, &mut |progress| {
+    let settled = database::execute_folder(target, &mut |progress| {
         step.advance(progress.blocks as f64 / behind.max(1) as f64);
     })?;
     step.end("every hash, root and effect is as recorded");
@@ -268,7 +268,7 @@ fn copy(source: &Arc<dyn Files>, target: &Arc<dyn Files>, until: Until) -> Resul
     };
     let mut group = Group { log, orders: Vec::new(), results: Vec::new(), bytes: 0 };
     let mut last = Last { waiting: VecDeque::new(), ends: false };
-    while !last.is_settled() {
+    while !last.is_decided() {
         let is_behind = last.ends || !until.reaches(reader.next_height());
         let (recorded, torn) = match reader.next() {
             Ok(recorded) => (recorded, None),
@@ -331,7 +331,7 @@ struct Last {
 
 impl Last {
     /// Whether no block that could be read says more of those that are asked for.
-    fn is_settled(&self) -> bool {
+    fn is_decided(&self) -> bool {
         let behind = self.waiting.iter().filter(|read| !read.is_within).count();
         behind >= BLOCKS_MAX as usize
     }

@@ -160,7 +160,7 @@ impl Frame {
         std::mem::take(&mut self.staged)
     }
 
-    pub(crate) fn settle(&mut self, carried: &[Carried]) {
+    pub(crate) fn carry(&mut self, carried: &[Carried]) {
         for (carried, value) in carried.iter().zip(self.staged.drain(..)) {
             self.registers[usize::from(carried.register.0)].set(value);
         }
@@ -173,7 +173,7 @@ impl Frame {
             return Ok(());
         }
         self.stage(carried.iter().map(|c| &c.initial))?;
-        self.settle(carried);
+        self.carry(carried);
         Ok(())
     }
 
@@ -189,15 +189,15 @@ impl Frame {
             }
             Flow::Next => {
                 self.stage(carried.iter().map(|c| &c.next))?;
-                self.settle(carried);
+                self.carry(carried);
                 Turn::Repeat
             }
             Flow::Continue(0) => {
-                self.settle(carried);
+                self.carry(carried);
                 Turn::Repeat
             }
             Flow::Exit(0) => {
-                self.settle(carried);
+                self.carry(carried);
                 Turn::End(Flow::Next)
             }
             Flow::Continue(depth) => Turn::End(Flow::Continue(depth - 1)),

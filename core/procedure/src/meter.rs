@@ -311,7 +311,7 @@ impl Meter {
     /// What is held is covered by a lease, too.
     pub fn with_lease(self, lease: Lease) -> Meter {
         let meter = Meter { lease: RefCell::new(Some(lease)), ..self };
-        meter.settle();
+        meter.shrink_lease();
         meter
     }
 
@@ -319,7 +319,7 @@ impl Meter {
     pub fn set_memory(&self, bytes: u64) {
         self.memory.set(bytes);
         self.memory_left.set(bytes);
-        self.settle();
+        self.shrink_lease();
     }
 
     /// To be given to [`Meter::release_to`] when what is held from now on is gone.
@@ -329,7 +329,7 @@ impl Meter {
 
     pub fn release_to(&self, memory_left: u64) {
         self.memory_left.set(memory_left);
-        self.settle();
+        self.shrink_lease();
     }
 
     /// Like [`Meter::release_to`], where what is held goes to another holder, and with it what
@@ -347,7 +347,7 @@ impl Meter {
     }
 
     /// Gives back what the lease has beyond what is held.
-    fn settle(&self) {
+    fn shrink_lease(&self) {
         if let Some(lease) = self.lease.borrow_mut().as_mut() {
             self.longest.set(0);
             lease.shrink(self.held());
@@ -402,7 +402,7 @@ impl Meter {
         self.unweighed_left.set(unweighed);
         self.taken.borrow_mut().clear();
         self.memory_left.set(self.memory.get());
-        self.settle();
+        self.shrink_lease();
     }
 
     #[inline]

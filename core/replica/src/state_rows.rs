@@ -227,7 +227,7 @@ impl Roots {
         workers: usize,
     ) -> Result<Roots, Halt> {
         let mut roots = Roots { kept: Kept::default(), is_kept: false, names, workers };
-        roots.settle(store, (height, root))?;
+        roots.make_and_check(store, (height, root))?;
         Ok(roots)
     }
 
@@ -239,7 +239,11 @@ impl Roots {
     }
 
     /// Makes the tree, if it is to be kept and is not there, and compares its root.
-    pub fn settle(&mut self, store: &Store, (height, root): (Height, Hash)) -> Result<(), Halt> {
+    pub fn make_and_check(
+        &mut self,
+        store: &Store,
+        (height, root): (Height, Hash),
+    ) -> Result<(), Halt> {
         if !self.names || self.is_kept {
             return Ok(());
         }

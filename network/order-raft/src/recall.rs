@@ -113,7 +113,7 @@ pub(crate) struct Recalled {
 
 /// What a member in doubt goes on with.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct Recovered {
     pub vote: Option<Vote<u64>>,
     pub least: Option<LogId<u64>>,
     /// Salts of the others' incarnations.
@@ -156,7 +156,7 @@ pub(crate) fn judge(
     own: &Recalled,
     heard: &BTreeMap<u64, Recalled>,
     named: &BTreeSet<u64>,
-) -> Result<Settled, Lacking> {
+) -> Result<Recovered, Lacking> {
     let heard: BTreeMap<u64, &Recalled> = heard
         .iter()
         .filter(|(_, it)| it.knows(id, own))
@@ -166,7 +166,11 @@ pub(crate) fn judge(
     let unconfirmed = |vote: Vote<u64>| Vote { committed: false, ..vote };
     if heard.values().any(|it| it.is_stranger) {
         let vote = own.vote.map(unconfirmed);
-        return Ok(Settled { vote, incarnations: incarnations_of(&heard), ..Settled::default() });
+        return Ok(Recovered {
+            vote,
+            incarnations: incarnations_of(&heard),
+            ..Recovered::default()
+        });
     }
     let all = || heard.values().copied().chain([own]);
     let least = all().filter_map(|it| it.last.max(it.least)).max();
@@ -176,7 +180,7 @@ pub(crate) fn judge(
     let others = |set: &BTreeSet<u64>| -> BTreeSet<u64> {
         set.iter().copied().filter(|member| *member != id).collect()
     };
-    let settled = || {
+    let recovered = || {
         let mut vote = None;
         for one in all().filter_map(|it| it.vote).map(unconfirmed) {
             vote = Some(vote.map_or(one, |vote| if one > vote { one } else { vote }));
@@ -184,13 +188,13 @@ pub(crate) fn judge(
         debug_assert!(least >= own.last, "it keeps to what it has itself");
         assert!(vote.is_none_or(|vote| !vote.committed), "none resumes a lead");
         let met = heard.iter().map(|(member, it)| (*member, it.incarnation.salt)).collect();
-        Ok(Settled { vote, least, met, incarnations: incarnations_of(&heard) })
+        Ok(Recovered { vote, least, met, incarnations: incarnations_of(&heard) })
     };
     let is_witness = |member: &u64| heard.get(member).is_some_and(|it| it.doubt.is_none());
     let witnesses =
         |set: &BTreeSet<u64>| others(set).iter().filter(|member| is_witness(member)).count();
     if voters.iter().all(|set| witnesses(set) >= witnesses_of(set.len())) {
-        return settled();
+        return recovered();
     }
     let unheard: BTreeSet<u64> = voters.iter().flat_map(others).collect();
     let unheard: BTreeSet<u64> =
@@ -215,7 +219,7 @@ pub(crate) fn judge(
             }
         }
     }
-    settled()
+    recovered()
 }
 
 /// So many of the others that every majority of all with a member in it has one of them.
@@ -250,7 +254,7 @@ mod tests {
         Recalled { vote, last, doubt, voters, ..Recalled::default() }
     }
 
-    fn judged(own: &Recalled, heard: &[(u64, Recalled)]) -> Result<Settled, Lacking> {
+    fn judged(own: &Recalled, heard: &[(u64, Recalled)]) -> Result<Recovered, Lacking> {
         let named = BTreeSet::from([1, 2, 3]);
         let knows = |(member, it): &(u64, Recalled)| (*member, answer_to(2, own, it));
         judge(2, own, &heard.iter().map(knows).collect(), &named)
@@ -266,9 +270,9 @@ mod tests {
         let (own, other) = (has(Some(Doubt::Copied), last(1, 5)), has(None, last(1, 9)));
         let lacking = judged(&own, &[(1, other.clone())]).unwrap_err();
         assert_eq!(lacking.unheard, BTreeSet::from([3]));
-        let settled = judged(&own, &[(1, other), (3, has(None, last(2, 3)))]).unwrap();
-        assert_eq!(settled.least, last(2, 3), "the later term has what was committed before");
-        assert_eq!(settled.vote, Some(Vote::new(2, 1)), "not confirmed");
+        let recovered = judged(&own, &[(1, other), (3, has(None, last(2, 3)))]).unwrap();
+        assert_eq!(recovered.least, last(2, 3), "the later term has what was committed before");
+        assert_eq!(recovered.vote, Some(Vote::new(2, 1)), "not confirmed");
     }
 
     /// Of five, three others are enough, unless they are in doubt themselves or lack something.
@@ -281,8 +285,8 @@ mod tests {
             let own = of(Some(doubt), last(1, 2));
             let two = [(1, of(None, last(1, 9))), (3, of(None, last(2, 3)))];
             let three = |third| [&two[..], &[(4, third)]].concat();
-            let settled = judged(&own, &three(of(None, last(1, 1)))).unwrap();
-            assert_eq!((settled.least, settled.vote), (last(2, 3), Some(Vote::new(2, 1))));
+            let recovered = judged(&own, &three(of(None, last(1, 1)))).unwrap();
+            assert_eq!((recovered.least, recovered.vote), (last(2, 3), Some(Vote::new(2, 1))));
             let others = BTreeSet::from([4, 5]);
             assert_eq!(judged(&own, &two).unwrap_err().unheard, others);
             for doubt in [Doubt::New, Doubt::Copied, Doubt::Lost] {
@@ -322,14 +326,14 @@ mod tests {
         let lacking = judged(&own, &[(1, behind.clone()), (3, lacks.clone())]).unwrap_err();
         assert_eq!(lacking.lost, BTreeSet::from([3]));
         let copied = has(Some(Doubt::Copied), last(1, 7));
-        let settled = judged(&copied, &[(1, behind), (3, lacks)]).unwrap();
-        assert_eq!(settled.least, last(1, 9), "also of what no log has any more");
+        let recovered = judged(&copied, &[(1, behind), (3, lacks)]).unwrap();
+        assert_eq!(recovered.least, last(1, 9), "also of what no log has any more");
         // Like a new one, beside others that are not.
         let own = has(Some(Doubt::New), None);
         let new = has(Some(Doubt::New), None);
         assert!(judged(&own, &[(1, intact.clone()), (3, new.clone())]).is_err());
-        let settled = judged(&own, &[(1, new.clone()), (3, new.clone())]).unwrap();
-        assert_eq!((settled.vote, settled.least), (None, None));
+        let recovered = judged(&own, &[(1, new.clone()), (3, new.clone())]).unwrap();
+        assert_eq!((recovered.vote, recovered.least), (None, None));
         // The others may have begun meanwhile, with this one as it is.
         let own = Recalled { incarnation: Incarnation { number: 0, salt: 7 }, ..own };
         let met = Recalled { met: Some(7), ..intact.clone() };
@@ -344,8 +348,8 @@ mod tests {
     fn a_member_that_never_voted_goes_on_at_once() {
         let own = has(Some(Doubt::Lost), last(1, 2));
         let leader = Recalled { is_stranger: true, ..has(None, last(1, 9)) };
-        let settled = judged(&own, &[(1, leader)]).unwrap();
-        assert_eq!((settled.vote, settled.least), (Some(Vote::new(1, 1)), None));
+        let recovered = judged(&own, &[(1, leader)]).unwrap();
+        assert_eq!((recovered.vote, recovered.least), (Some(Vote::new(1, 1)), None));
     }
 
     /// The newest log says who is to be asked, also one that is heard late.
@@ -387,8 +391,8 @@ mod tests {
                     .filter(|it| **it != me)
                     .map(|it| (*it, answer_to(me, &of(me), &of(*it))))
                     .collect();
-                if let Ok(settled) = judge(me, &of(me), &heard, &all) {
-                    assert_eq!(settled.least, last(1, 9), "{members}: {quorum:?}, lost {lost:b}");
+                if let Ok(recovered) = judge(me, &of(me), &heard, &all) {
+                    assert_eq!(recovered.least, last(1, 9), "{members}: {quorum:?}, lost {lost:b}");
                 }
             }
         }

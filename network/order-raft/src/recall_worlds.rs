@@ -101,7 +101,7 @@ enum Act {
     /// With the log of another member, or an empty one.
     Lose(u64, Option<u64>),
     Ask(u64, u64),
-    Settle(u64),
+    Recover(u64),
 }
 
 /// How much of each there may be yet.
@@ -210,7 +210,7 @@ impl World {
                     others().filter(|it| !heard.contains_key(it)).map(|it| Act::Ask(id, it)),
                 );
                 if 2 * heard.len() + 2 >= self.members.len() {
-                    acts.push(Act::Settle(id));
+                    acts.push(Act::Recover(id));
                 }
                 continue;
             }
@@ -305,7 +305,7 @@ impl World {
                 *self.of(id) = Member { kept, copy, ..Member::default() };
             }
             Act::Ask(id, other) => self.ask(id, other),
-            Act::Settle(id) => self.settle(id, without),
+            Act::Recover(id) => self.recover(id, without),
         }
         Ok(())
     }
@@ -491,7 +491,7 @@ impl World {
         }
     }
 
-    fn settle(&mut self, id: u64, without: Without) {
+    fn recover(&mut self, id: u64, without: Without) {
         let all: BTreeSet<u64> = self.members.keys().copied().collect();
         let Member { kept, heard, .. } = &*self.members[&id];
         let size = all.len() as u64;
@@ -510,14 +510,14 @@ impl World {
             let empty = Recalled { incarnations, voters, incarnation, ..Recalled::default() };
             heard.extend(made_up.map(|made_up| (made_up, empty)));
         }
-        let Ok(settled) = judge(id, &own, &heard, &all) else { return };
+        let Ok(recovered) = judge(id, &own, &heard, &all) else { return };
         let member = self.of(id);
         let place = |id: LogId<u64>| ((id.leader_id.term, id.leader_id.node_id), id.index);
         let ballot = |vote: Vote<u64>| (vote.leader_id.term, vote.leader_id.node_id);
-        let vote = settled.vote.filter(|_| without != Without::Votes);
+        let vote = recovered.vote.filter(|_| without != Without::Votes);
         member.kept.vote = vote.map_or(member.kept.vote, ballot);
-        member.kept.least = settled.least.map(place).max(member.kept.least);
-        member.kept.incarnations.learn(&settled.incarnations);
+        member.kept.least = recovered.least.map(place).max(member.kept.least);
+        member.kept.incarnations.learn(&recovered.incarnations);
         member.kept.incarnations.0.remove(&id);
         member.kept.doubt = None;
         member.heard.clear();

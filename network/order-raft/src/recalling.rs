@@ -13,7 +13,7 @@ use tokio::time::{Duration, sleep, timeout};
 use crate::incarnations::{Incarnation, Incarnations};
 use crate::liveness::MEND_EVERY;
 use crate::raft_types::Types;
-use crate::recall::{Doubt, Lacking, Recalled, Settled, judge, newer_incarnation};
+use crate::recall::{Doubt, Lacking, Recalled, Recovered, judge, newer_incarnation};
 use crate::shared::{LOOK_AGAIN, Node, Shared, lock};
 use crate::wire::{Counted, Request, json, of_json};
 
@@ -58,8 +58,8 @@ impl Node {
             let own = self.0.store.recalled();
             let named: BTreeSet<u64> = self.0.config.members.keys().copied().collect();
             match judge(self.0.config.id, &own, &heard, &named) {
-                Ok(settled) => {
-                    let begun = self.begin_settled(settled).await;
+                Ok(recovered) => {
+                    let begun = self.begin_recovered(recovered).await;
                     let failed = begun.err().map(|error| format!("it cannot take part: {error}"));
                     let is_full = failed.is_some() && self.0.store.fullness().is_some();
                     *lock(&self.0.waits) = failed;
@@ -105,11 +105,11 @@ impl Node {
         (member, answer.ok().and_then(Result::ok))
     }
 
-    async fn begin_settled(&self, settled: Settled) -> io::Result<()> {
+    async fn begin_recovered(&self, recovered: Recovered) -> io::Result<()> {
         if self.0.leaving.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.0.store.settle(settled)?;
+        self.0.store.recover(recovered)?;
         self.take_part().await
     }
 }

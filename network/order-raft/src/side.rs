@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use types::Height;
 
 use crate::incarnations::{Incarnation, Incarnations};
-use crate::recall::{Doubt, Settled};
+use crate::recall::{Doubt, Recovered};
 
 /// The folder of votes and Raft's own entries, in the ledger's.
 pub const SIDE_FOLDER: &str = "raft";
@@ -220,8 +220,8 @@ impl Side {
         self.put(Event::All(State { incarnation, doubt, ..self.state.clone() }))
     }
 
-    pub fn put_settled(&mut self, settled: Settled) -> io::Result<()> {
-        let Settled { vote, least, met, incarnations } = settled;
+    pub fn put_recovered(&mut self, recovered: Recovered) -> io::Result<()> {
+        let Recovered { vote, least, met, incarnations } = recovered;
         let met = match self.state.doubt {
             Some(Doubt::New) => met,
             _ => self.state.met.clone(),
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(Side::open(&shared).unwrap().state.doubt, Some(Doubt::New));
         let mut side = Side::open(&shared).unwrap();
         assert_eq!(side.state.doubt, Some(Doubt::New), "until it is settled");
-        side.put_settled(Settled::default()).unwrap();
+        side.put_recovered(Recovered::default()).unwrap();
         assert_eq!(Side::open(&shared).unwrap().state.doubt, None);
         let crashed = files.crash(&mut Random::new(1));
         assert_eq!(Side::open(&(Arc::new(crashed) as _)).unwrap().state.doubt, None);
@@ -392,7 +392,7 @@ mod tests {
         let files = MemoryFiles::new();
         let shared: Arc<dyn Files> = Arc::new(files.clone());
         let mut side = Side::open(&shared).unwrap();
-        side.put_settled(Settled::default()).unwrap();
+        side.put_recovered(Recovered::default()).unwrap();
         let number = |files: &Arc<dyn Files>| Side::open(files).unwrap().state.incarnation.number;
         assert_eq!((number(&shared), number(&shared)), (0, 0));
         let copy: Arc<dyn Files> = Arc::new(files.copy());
@@ -407,12 +407,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_settled_once_stays_the_least() {
+    fn what_was_recovered_once_stays_the_least() {
         let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
         let mut side = Side::open(&files).unwrap();
         let at = |index| Some(LogId::new(CommittedLeaderId::new(1, 1), index));
         for (least, then) in [(at(9), at(9)), (at(4), at(9)), (None, at(9)), (at(12), at(12))] {
-            side.put_settled(Settled { least, ..Settled::default() }).unwrap();
+            side.put_recovered(Recovered { least, ..Recovered::default() }).unwrap();
             assert_eq!(Side::open(&files).unwrap().state.least, then);
             side = Side::open(&files).unwrap();
         }

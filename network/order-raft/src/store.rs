@@ -49,7 +49,7 @@ use types::Height;
 use crate::draft::Draft;
 use crate::incarnations::{Incarnation, Incarnations};
 use crate::raft_types::Types;
-use crate::recall::{Doubt, Recalled, Settled};
+use crate::recall::{Doubt, Recalled, Recovered};
 use crate::side::{Own, Side, State, What};
 
 /// Bytes of entries that are kept in memory.
@@ -245,9 +245,9 @@ impl Store {
     }
 
     /// See [`crate::recall`].
-    pub(crate) fn settle(&self, settled: Settled) -> io::Result<()> {
+    pub(crate) fn recover(&self, recovered: Recovered) -> io::Result<()> {
         let mut kept = self.kept();
-        let put = kept.side.put_settled(settled);
+        let put = kept.side.put_recovered(recovered);
         self.show_incarnations(&kept);
         self.noted(put)
     }

@@ -61,7 +61,7 @@ impl Folders {
     }
 
     /// The folder of a registered database, which has its own name from now on.
-    pub fn settle_name(&self, ledger: &LedgerId, name: &str) -> anyhow::Result<PathBuf> {
+    pub fn complete_rename(&self, ledger: &LedgerId, name: &str) -> anyhow::Result<PathBuf> {
         let (place, making) = (self.place(ledger), self.making(ledger));
         if !place.exists() && making.exists() {
             fs::rename(&making, &place)?;
@@ -232,7 +232,7 @@ mod tests {
             let folder = folders.begin(ledger).unwrap();
             fs::write(folder.join("held"), to_hex(ledger)).unwrap();
         }
-        let place = folders.settle_name(&dropped, "shop/../x").unwrap();
+        let place = folders.complete_rename(&dropped, "shop/../x").unwrap();
         assert_eq!(folders.name(&place).as_deref(), Some("shop/../x"));
         let known = BTreeMap::from([(registered, "kept".to_owned()), (lost, "lost".to_owned())]);
         for _ in 0..2 {
@@ -242,13 +242,13 @@ mod tests {
             assert_eq!(fs::read_to_string(aside.join("held")).unwrap(), to_hex(&dropped));
             assert!(!folders.making(&making).exists() && !place.exists());
         }
-        let place = folders.settle_name(&registered, "kept").unwrap();
+        let place = folders.complete_rename(&registered, "kept").unwrap();
         assert!(place.join("held").exists());
-        assert_eq!(folders.settle_name(&registered, "renamed").unwrap(), place);
+        assert_eq!(folders.complete_rename(&registered, "renamed").unwrap(), place);
         assert_eq!(folders.name(&place).as_deref(), Some("renamed"));
-        let back = folders.settle_name(&dropped, "back").unwrap();
+        let back = folders.complete_rename(&dropped, "back").unwrap();
         assert!(back.join("held").exists(), "it was not dropped");
-        let why = folders.settle_name(&lost, "lost").unwrap_err();
+        let why = folders.complete_rename(&lost, "lost").unwrap_err();
         assert!(why.to_string().contains("restore it from a backup"), "{why}");
     }
 }

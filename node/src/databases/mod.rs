@@ -11,9 +11,9 @@
 //!
 //! The registry is part of the schema of the node's own ledger. The schema of the newest durable
 //! block says which databases exist; folders and open engines are derived from it.
-//! [`Databases::settle`] is the only code that makes folders and engines agree with the registry.
-//! It runs at a start, after each change of the registry, and when a client asks for a database
-//! that is registered but not open.
+//! [`Databases::reconcile`] is the only code that makes folders and engines agree with the
+//! registry. It runs at a start, after each change of the registry, and when a client asks for a
+//! database that is registered but not open.
 //!
 //! *Crash safety.* The process may die at any point. The next start removes a folder that was
 //! being created and was not registered, gives a registered one its final name, and moves one that
@@ -39,7 +39,7 @@ use sql::databases::{DatabaseEntry, MadeLedger};
 use sql::names::DATABASES;
 use sql::session;
 use sql::session::shared_state::databases::{
-    self as shared_state, Answered, NewDatabase, Settled, ShownDatabase,
+    self as shared_state, Answered, NewDatabase, Reconciled, ShownDatabase,
 };
 use tracing::{error, info};
 use types::{Error, Result, SqlState};
@@ -142,8 +142,8 @@ impl Databases {
         let node = Arc::downgrade(&databases);
         databases.introduce(&databases.own);
         if !databases.own.engine.is_in_cluster() {
-            let settled = databases.clean().and_then(|()| databases.settle());
-            if let Err(error) = settled {
+            let reconciled = databases.clean().and_then(|()| databases.reconcile());
+            if let Err(error) = reconciled {
                 error!(%error, "databases cannot be opened");
             }
             _ = databases.own.shared_state.databases.set(Arc::new(OfNode(node)));
@@ -246,8 +246,8 @@ impl Databases {
         };
         if !has_just_failed && !self.turn.is_locked() {
             let node = Arc::clone(self);
-            let settled = tokio::task::spawn_blocking(move || node.settle()).await;
-            if let Ok(Err(error)) = settled {
+            let reconciled = tokio::task::spawn_blocking(move || node.reconcile()).await;
+            if let Ok(Err(error)) = reconciled {
                 error!(%error, "databases cannot be opened");
             }
         }
@@ -285,7 +285,7 @@ impl Databases {
     }
 
     /// Does what the newest durable record says.
-    fn settle(self: &Arc<Self>) -> Result<Settled> {
+    fn reconcile(self: &Arc<Self>) -> Result<Reconciled> {
         let _turn = self.turn.lock();
         let registered = self.registered()?;
         let gone: Vec<(LedgerId, Arc<Running>)> = {
@@ -320,11 +320,11 @@ impl Databases {
             }
         }
         *self.failed.lock() = (Instant::now(), failed.iter().map(|(ledger, _)| *ledger).collect());
-        Ok(Settled { moved, failed })
+        Ok(Reconciled { moved, failed })
     }
 
     fn open(self: &Arc<Self>, ledger: &LedgerId, name: &str) -> anyhow::Result<Running> {
-        let data = self.folders.settle_name(ledger, name)?;
+        let data = self.folders.complete_rename(ledger, name)?;
         let settings = making::settings_in(&self.settings, data);
         let files = crate::folders::open_to_write(&settings.data)?;
         let metrics: Arc<Metrics> = Arc::default();
@@ -438,8 +438,8 @@ impl shared_state::Databases for OfNode {
         }));
     }
 
-    fn settle(&self) -> Answered<Settled> {
-        self.aside(|node| node.settle())
+    fn reconcile(&self) -> Answered<Reconciled> {
+        self.aside(|node| node.reconcile())
     }
 
     fn keep_out(&self, ledger: LedgerId, name: &str, force: bool) -> Answered<Box<dyn Any + Send>> {

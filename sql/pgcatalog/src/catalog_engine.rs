@@ -15,7 +15,7 @@ use sql::analytical_engine::{
     AnalyticalEngine, AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches, SystemTables,
     held,
 };
-use sql::router::{BROAD_ROWS_MIN, is_refusal, rows, settled};
+use sql::router::{BROAD_ROWS_MIN, hold_back, is_refusal, rows};
 use sql::session::aside;
 use sql::settings::Settings;
 use sql::{Catalog, SessionInfo};
@@ -419,7 +419,7 @@ impl AnalyticalPlan for MixedPlan {
             Some(columnar) => {
                 let (mut again, began) = (again(&execution), Instant::now());
                 let rows = async move {
-                    settled(columnar.run(execution)).await.unwrap_or_else(|_| {
+                    hold_back(columnar.run(execution)).await.unwrap_or_else(|_| {
                         let left = again.limits.timeout;
                         again.limits.timeout =
                             left.map(|left| left.saturating_sub(began.elapsed()));

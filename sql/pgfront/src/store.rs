@@ -107,7 +107,7 @@ impl<T> Slots<T> {
         (self.unnamed_bytes + self.named_bytes) as u64
     }
 
-    fn settle(&mut self) {
+    fn shrink_lease(&mut self) {
         self.lease.shrink(self.bytes());
     }
 
@@ -130,14 +130,14 @@ impl<T> Slots<T> {
             self.clear_unnamed();
         } else if let Some((_, bytes)) = self.named.remove(name) {
             self.named_bytes -= bytes;
-            self.settle();
+            self.shrink_lease();
         }
     }
 
     fn clear_unnamed(&mut self) {
         self.unnamed = None;
         if std::mem::take(&mut self.unnamed_bytes) > 0 {
-            self.settle();
+            self.shrink_lease();
         }
     }
 
@@ -187,7 +187,7 @@ impl<T> Slots<T> {
                 true => aside(|| drop(named)),
                 false => drop(named),
             }
-            self.settle();
+            self.shrink_lease();
         }
     }
 

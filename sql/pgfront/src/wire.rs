@@ -106,7 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 
     /// Where a buffer went back to its size.
-    fn settle(&mut self) {
+    fn shrink_lease(&mut self) {
         let bytes = self.bytes();
         if let Some(lease) = &mut self.lease {
             lease.shrink(bytes);
@@ -133,7 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.in_hand = 0;
         if self.input.is_empty() && self.input.capacity() > BUFFER_KEEP_BYTES {
             self.input = BytesMut::with_capacity(BUFFER_BYTES);
-            self.settle();
+            self.shrink_lease();
         }
     }
 
@@ -282,7 +282,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.output.clear();
         if self.output.capacity() > BUFFER_KEEP_BYTES {
             self.output = Vec::with_capacity(BUFFER_BYTES);
-            self.settle();
+            self.shrink_lease();
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         };
         let mut own = Own { rows, next: 0 };
         let gap = table.gaps.look(range.index, common_prefix(range));
-        self.settle(|this| R::read_gap(&mut this.cx, table, gap))?;
+        self.retry_gone(|this| R::read_gap(&mut this.cx, table, gap))?;
         if table.is_unique(range.index) {
             R::read_unique(&mut self.cx, table, gap);
         }

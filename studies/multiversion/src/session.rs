@@ -116,7 +116,7 @@ impl<'d, R: Rule> Session<'d, R> {
             }
             stop => Outcome::from_run(Err(stop))?,
         };
-        match self.transaction.settle_reads(true) {
+        match self.transaction.finish_reads(true) {
             Ok(csn) => Ok(self.ended(outcome, csn)),
             Err(Stop::Retry(error)) => Ok(self.conflict(error)),
             Err(_) => Err("a transaction that only reads was rejected".into()),

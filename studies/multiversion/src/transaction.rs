@@ -121,7 +121,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
     }
 
     /// Calls `attempt` again as long as it meets tuples that are gone.
-    pub(crate) fn settle<T>(
+    pub(crate) fn retry_gone<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<T, Miss>,
     ) -> Result<T, Stop> {
@@ -339,7 +339,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
             self.take_image_room()?;
         }
         if self.work.writes.is_empty() {
-            return self.settle_reads(false);
+            return self.finish_reads(false);
         }
         self.publish()?;
         let inside = self.cx.db.clock.enter(self.cx.worker);
@@ -450,7 +450,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
     }
 
     /// Ends a transaction whose writes, if any, are dropped and whose reads must hold.
-    pub(crate) fn settle_reads(&mut self, rejected: bool) -> Result<CommitSequenceNumber, Stop> {
+    pub(crate) fn finish_reads(&mut self, rejected: bool) -> Result<CommitSequenceNumber, Stop> {
         debug_assert!(rejected || self.work.writes.is_empty());
         let centre = R::centre(&self.cx);
         let csn = R::permit_reads(&mut self.cx, &self.work.writes);
@@ -549,7 +549,7 @@ impl<R: Rule> Access for Transaction<'_, R> {
         out: &mut [Value],
     ) -> Result<Option<Stamp>, Stop> {
         let table = self.table(table)?;
-        match self.settle(|this| this.look(table, key))? {
+        match self.retry_gone(|this| this.look(table, key))? {
             Found::Nothing => Ok(None),
             Found::Own(at) => self.read_own(at, columns, out),
             Found::Below(seen) => {
@@ -563,7 +563,7 @@ impl<R: Rule> Access for Transaction<'_, R> {
 
     fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
         let table = self.table(table)?;
-        Ok(match self.settle(|this| this.look(table, key))? {
+        Ok(match self.retry_gone(|this| this.look(table, key))? {
             Found::Nothing => false,
             Found::Own(at) => self.work.writes[at].exists(),
             Found::Below(_) => true,
@@ -572,7 +572,7 @@ impl<R: Rule> Access for Transaction<'_, R> {
 
     fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
         let table = self.table(table)?;
-        let Found::Own(at) = self.settle(|this| this.lock_row(table, key, false))? else {
+        let Found::Own(at) = self.retry_gone(|this| this.lock_row(table, key, false))? else {
             return Ok(false);
         };
         self.work.own_rows.note(at);
@@ -590,7 +590,7 @@ impl<R: Rule> Access for Transaction<'_, R> {
             return Err(self.conflict("Another transaction is adding rows without a key."));
         }
         let count = self.work.writes.len();
-        let Found::Own(at) = self.settle(|this| this.lock_row(table, &key, true))? else {
+        let Found::Own(at) = self.retry_gone(|this| this.lock_row(table, &key, true))? else {
             return Ok(false);
         };
         let is_new = at == count;
@@ -604,7 +604,7 @@ impl<R: Rule> Access for Transaction<'_, R> {
 
     fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
         let table = self.table(table)?;
-        let Found::Own(at) = self.settle(|this| this.lock_row(table, key, false))? else {
+        let Found::Own(at) = self.retry_gone(|this| this.lock_row(table, key, false))? else {
             return Ok(false);
         };
         // A command that fails must not vanish with the row.

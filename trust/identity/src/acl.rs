@@ -149,7 +149,7 @@ impl Acl {
             let Some(place) = without.0.iter().position(theirs) else { break };
             let taken = without.0[place].grantable & made.grantable;
             without.0[place].grantable = without.0[place].grantable & !taken;
-            without.settle(owner);
+            without.revoke_dependent(owner);
         }
         match without.given_to(made.grantor).contains(made.grantable) {
             true => Ok(()),
@@ -181,7 +181,7 @@ impl Acl {
             }
         }
         self.0.retain(|grant| !grant.privileges.is_empty());
-        let depends = self.settle(owner);
+        let depends = self.revoke_dependent(owner);
         if depends && !cascade {
             *self = before;
             return Err(Error::new(
@@ -194,7 +194,7 @@ impl Acl {
     }
 
     /// Takes away what was given by roles that may not give it any more; whether there was any.
-    fn settle(&mut self, owner: RoleId) -> bool {
+    fn revoke_dependent(&mut self, owner: RoleId) -> bool {
         let mut any = false;
         loop {
             let mut changed = false;
@@ -231,7 +231,7 @@ impl Acl {
             grant.grantee != Grantee::Role(role) && (grant.grantor != role || role == owner)
         };
         self.0.retain(keeps);
-        self.settle(owner);
+        self.revoke_dependent(owner);
     }
 
     /// The object has another owner, who stands for the old one in all grants.

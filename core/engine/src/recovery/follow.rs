@@ -134,7 +134,7 @@ pub(super) fn follow(
     }
     let mut followed = result?;
     let height = replica.head().height;
-    replica.settle_root().map_err(|halt| Fault::Unusable(height, halt.0))?;
+    replica.check_root().map_err(|halt| Fault::Unusable(height, halt.0))?;
     followed.torn_tail = source.torn.take();
     followed.unconfirmed = source.unconfirmed;
     followed.stopped = source.stopped.take();

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! for each block, on every replica in the same order:
-//!   advance(time_us) ─► admit(envelope, id, place) each ─► … run … ─► settle(envelope, place, how)
+//!   advance(time_us) ─► admit(envelope, id, place) each ─► … run … ─► decide(envelope, place, how)
 //!
 //!                    ┌─ sequence   window of 1024 below the highest ── ends with its last expiry
 //! principal, name ───┤

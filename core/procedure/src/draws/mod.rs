@@ -161,7 +161,7 @@ impl Draws {
 }
 
 /// An expression outside of any program draws from a seed of its own.
-pub fn settle(expr: &mut Expr, seed: Seed) {
+pub fn seed_expression(expr: &mut Expr, seed: Seed) {
     let constant = |value| Expr::Const(value);
     let hidden = vec![constant(Value::Uuid(seed)), constant(Value::Int(0))];
     let filling = Filling { source: Source::Chance, hidden };

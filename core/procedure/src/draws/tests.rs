@@ -162,11 +162,11 @@ fn a_drawn_key_is_known_before_the_program_runs() {
 }
 
 #[test]
-fn an_expression_outside_of_a_program_is_settled_by_its_seed() {
+fn an_expression_outside_of_a_program_draws_from_its_seed() {
     let pair = Expr::Array([drawn(Function::Random, 0), drawn(Function::Random, 1)].into());
     let eval = |seed| {
         let mut expr = pair.clone();
-        settle(&mut expr, seed);
+        seed_expression(&mut expr, seed);
         expr.eval(&[], &[], 0).unwrap()
     };
     assert!(pair.eval(&[], &[], 0).is_err());

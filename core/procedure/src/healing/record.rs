@@ -213,9 +213,9 @@ impl<'a, A: Restorable> Recorder<'a, A> {
             self.close(&turn, |extent| Event::Turn { window, falls_through, extent });
             match (flow, next) {
                 (Flow::Next, Some((register, value))) => self.frame.set(register, value),
-                (Flow::Next | Flow::Continue(0), _) => self.frame.settle(carried),
+                (Flow::Next | Flow::Continue(0), _) => self.frame.carry(carried),
                 (Flow::Exit(0), _) => {
-                    self.frame.settle(carried);
+                    self.frame.carry(carried);
                     break;
                 }
                 (Flow::Continue(depth), _) => ended = Flow::Continue(depth - 1),

@@ -232,7 +232,7 @@ impl Protocol for Harmony {
             ordered_locks::run(block, &reruns, store, writes, pool, &mut paths)?
         };
         let deferred = rejected.iter().copied().filter(|&tid| is_deferred(tid)).collect();
-        let outcome = self.settle(touched, order, (reruns, reran), deferred)?;
+        let outcome = self.finish(touched, order, (reruns, reran), deferred)?;
         let report = BlockReport { paths, ..outcome.report };
         Ok(BlockOutcome { inter_block_reorderings, carried, report, ..outcome })
     }
@@ -309,7 +309,7 @@ impl Harmony {
     }
 
     /// Collect all outcomes.
-    fn settle(
+    fn finish(
         &self,
         touched: Touched,
         mut order: Vec<Position>,

@@ -387,14 +387,14 @@ impl<'r, P: Online> Worker<'r, P> {
         self.begin(aside);
         if matches!(self.lanes[self.turn].under_way, Some((_, Err(_)))) {
             // A transaction that has failed may hold what others need.
-            self.settle();
+            self.finish_lane();
         }
-        self.settle_oldest();
+        self.finish_oldest();
     }
 
-    fn settle_oldest(&mut self) {
+    fn finish_oldest(&mut self) {
         self.turn = (self.turn + 1) % self.lanes.len();
-        self.settle();
+        self.finish_lane();
     }
 
     /// Try one that has met a conflict; where lanes stand for processors, all of them at once.
@@ -412,7 +412,7 @@ impl<'r, P: Online> Worker<'r, P> {
         while self.lanes.len() > 1 && self.lanes.iter().any(|lane| lane.under_way.is_some()) {
             match self.aside.pop_front() {
                 Some(aside) => self.attempt(aside),
-                None => self.settle_oldest(),
+                None => self.finish_oldest(),
             }
         }
     }
@@ -420,12 +420,12 @@ impl<'r, P: Online> Worker<'r, P> {
     /// Commit all that is under way, the oldest first.
     fn commit_all(&mut self) {
         for _ in 0..self.lanes.len() {
-            self.settle_oldest();
+            self.finish_oldest();
         }
     }
 
     /// Commit what is in the lane, if there is something, or put it aside.
-    fn settle(&mut self) {
+    fn finish_lane(&mut self) {
         let Err(aside) = self.commit() else { return };
         let aside = Aside { conflicts: aside.conflicts + 1, ..aside };
         match aside.conflicts < CONFLICTS_MAX {

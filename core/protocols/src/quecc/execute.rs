@@ -30,13 +30,13 @@ use types::{ColumnId, Stop, Value};
 use super::action::{Action, EXPRESSION_UNITS};
 use super::batch::Batch;
 use super::board::Wait;
+use super::commit::Findings;
 use super::guard::{GUARD_UNITS, Guard, Sight};
 use super::in_place::{InPlace, unforeseen};
 use super::mutant::Mutant;
 use super::plan::{Cut, Kind, Output, Share, fill};
 use super::program::{Counter, Operation, Program, Publish, Template, Turns};
 use super::queues::{ABSENT, Entry, WHOLE};
-use super::settle::Findings;
 
 /// Fragments ahead of which a record is fetched.
 const AHEAD: usize = 12;

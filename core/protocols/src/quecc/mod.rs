@@ -19,7 +19,7 @@
 //!
 //! *Invariants.*
 //! - Serial order: readers of the snapshot (an option), survivors in block order, then the tail in
-//!   block order (see `settle`). It depends on neither planners, ranges nor timing, and so does
+//!   block order (see `commit`). It depends on neither planners, ranges nor timing, and so does
 //!   nothing else.
 //! - A record is in one worker's hands at a time; snapshot readers are served by the store.
 //! - What a transaction reads was written by those before it, perhaps tentatively; then an edge of
@@ -75,6 +75,7 @@
 mod action;
 mod batch;
 mod board;
+mod commit;
 mod compiled;
 mod cutter;
 mod directory;
@@ -88,7 +89,6 @@ mod plan;
 mod program;
 mod queues;
 mod reduction;
-mod settle;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -110,8 +110,8 @@ use modes::Modes;
 use mutant::Mutant;
 use plan::{Planner, Share};
 
+use commit::{Epilogues, Findings};
 use queues::{Starts, equal_starts};
-use settle::{Epilogues, Findings};
 
 pub use modes::INFO;
 
@@ -282,7 +282,7 @@ impl Protocol for Quecc {
         let findings = drain(&batch, writes, pool)?;
         let epilogues = Arc::new(Epilogues::new(&batch, &findings));
         answer(&batch, &epilogues, pool)?;
-        self.settle(batch, findings, epilogues, store, writes, pool)
+        self.commit(batch, findings, epilogues, store, writes, pool)
     }
 }
 
@@ -320,7 +320,7 @@ impl Quecc {
         }
     }
 
-    fn settle(
+    fn commit(
         &self,
         batch: Arc<Batch>,
         findings: Vec<Findings>,
@@ -331,12 +331,12 @@ impl Quecc {
     ) -> Result<BlockOutcome, String> {
         let batch = Arc::into_inner(batch).expect("the pool has let go of a finished job");
         let epilogues = Arc::into_inner(epilogues).expect("the pool has let go of a finished job");
-        let victims = settle::victims(&batch, &findings);
+        let victims = commit::victims(&batch, &findings);
         let rerun = victims.iter().filter(|victim| **victim).count();
         if rerun > 0 {
             let (height, mutant) = (batch.block.height, self.modes.mutant);
             let undo = writes.arena(0);
-            settle::roll_back(&findings, &victims, height, &batch.catalog, undo, mutant);
+            commit::roll_back(&findings, &victims, height, &batch.catalog, undo, mutant);
         }
         let mut outcomes: Vec<Option<Outcome>> =
             epilogues.outcomes.into_iter().map(|outcome| outcome.into_inner()).collect();

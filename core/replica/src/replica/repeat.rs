@@ -174,9 +174,9 @@ impl<T> Replica<T> {
 
     /// Where the state has come into the store without its blocks, its root is compared with the
     /// last header's.
-    pub fn settle_root(&mut self) -> Result<(), Halt> {
+    pub fn check_root(&mut self) -> Result<(), Halt> {
         let named = (self.head.height, self.result.state_root);
-        self.roots.settle(&self.store, named)
+        self.roots.make_and_check(&self.store, named)
     }
 
     fn stand_behind(&mut self, order: &OrderHeader, result: &ResultHeader) {

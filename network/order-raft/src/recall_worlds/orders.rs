@@ -55,7 +55,7 @@ fn walk(mut world: World, seed: u64, steps: usize, without: Without) -> Result<(
                 Act::PutBack(_) => 7,
                 Act::Lose(..) => 8,
                 Act::Ask(..) => 9,
-                Act::Settle(_) => 10,
+                Act::Recover(_) => 10,
             };
             kinds.entry(kind).or_default().push(act);
         }

@@ -84,7 +84,7 @@ pub struct Binder<'a> {
     /// Parameters that were compared with a `char(n)` before anything else gave them a type.
     pub(super) char_parameters: Vec<usize>,
     /// What waits for the end of the statement at hand.
-    pub(super) settling: Option<super::state::Settling>,
+    pub(super) end_checks: Option<super::state::EndChecks>,
     /// When the rows that point at one that gets another key do.
     pub(super) following: super::state::Following,
     /// Calls that give rows, of the select list at hand; `None` where there can be none.
@@ -162,7 +162,7 @@ impl<'a> Binder<'a> {
             reads_itself: false,
             late: None,
             char_parameters: Vec::new(),
-            settling: None,
+            end_checks: None,
             following: super::state::Following::default(),
             row_calls: None,
             clause: "here",

@@ -7,7 +7,7 @@
 //! otherwise.
 //!
 //! A foreign key that the statement itself may still satisfy waits for its end
-//! ([`settle`](super::settle)).
+//! ([`end_checks`](super::end_checks)).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -236,8 +236,8 @@ impl Binder<'_> {
                 (is_update, on_update, on_delete)
                     if (if is_update { on_update } else { on_delete }).rejects() =>
                 {
-                    let settling = self.settling.as_ref();
-                    if !settling.is_some_and(|s| s.awaits_children(child.id(), &key, is_update)) {
+                    let end_checks = self.end_checks.as_ref();
+                    if !end_checks.is_some_and(|s| s.awaits_children(child.id(), &key, is_update)) {
                         self.reject_children(table, &child, &key, &values, kept)?;
                     }
                 }

@@ -570,11 +570,11 @@ impl Binder<'_> {
 
     /// Whether a row's parents are looked for when it is written.
     pub(super) fn looks_for_parent(&self, key: &ForeignKey, moment: Moment) -> bool {
-        let settling = self.settling.as_ref();
+        let end_checks = self.end_checks.as_ref();
         match moment {
             Moment::Written if self.following == Following::LevelByLevel => false,
-            Moment::Written => !settling.is_some_and(|s| s.awaits_parent(key.parent)),
-            Moment::End => settling.is_some_and(|s| s.may_grow(key.parent)),
+            Moment::Written => !end_checks.is_some_and(|s| s.awaits_parent(key.parent)),
+            Moment::End => end_checks.is_some_and(|s| s.may_grow(key.parent)),
         }
     }
 }

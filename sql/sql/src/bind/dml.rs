@@ -14,7 +14,7 @@ use super::constraints::{Moment, NewKey};
 use super::records::is_row;
 use super::row_functions::positional;
 use super::scope::Scope;
-use super::state::{Following, Settling};
+use super::state::{EndChecks, Following};
 use crate::schema::catalog::{Catalog, Table};
 use crate::schema::sequence::Identity;
 use crate::syntax::changes::is_default;
@@ -104,8 +104,8 @@ impl Binder<'_> {
     /// Binds INSERT, UPDATE or DELETE and adds its steps. `emit`: RETURNING rows go to the client;
     /// otherwise the values of the last one are kept for the caller.
     pub fn dml(&mut self, statement: &ast::Statement, emit: bool) -> Result<Dml> {
-        let settling = |catalog: &Catalog| Settling::of(catalog, statement);
-        self.settled(settling, |binder| binder.dml_part(statement, emit))
+        let end_checks = |catalog: &Catalog| EndChecks::of(catalog, statement);
+        self.with_end_checks(end_checks, |binder| binder.dml_part(statement, emit))
     }
 
     fn dml_part(&mut self, statement: &ast::Statement, emit: bool) -> Result<Dml> {

@@ -170,9 +170,9 @@ impl Binder<'_> {
                 (bound.query, types.collect())
             }
         };
-        let is_settled =
-            self.rows_await_parents(&plan.table) && plan.index_to_settle_by().is_some();
-        if self.is_late() || is_settled || matches!(plan.conflict, Conflict::Update { .. }) {
+        let is_checked_at_end =
+            self.rows_await_parents(&plan.table) && plan.index_to_check_by().is_some();
+        if self.is_late() || is_checked_at_end || matches!(plan.conflict, Conflict::Update { .. }) {
             return self.insert_late(plan, query, &types);
         }
         let returned = plan.returning.width();
@@ -217,7 +217,7 @@ impl Binder<'_> {
         rows = with_generated_columns(table, rows);
         self.keep_returning(&plan.returning, &rows, &|column| Some(usize::from(column)));
         let (width, returned) = (table.schema.columns.len(), plan.returning.width());
-        let looked_for = plan.index_to_settle_by();
+        let looked_for = plan.index_to_check_by();
         let waits = Waits { parents: looked_for.is_some(), children: false };
         let row = self.waiting(waits, |binder| {
             let Some(marked) = marked_repeats(plan, &rows)? else {
@@ -235,7 +235,7 @@ impl Binder<'_> {
             })
         })?;
         if let Some(by_index) = looked_for {
-            self.settle_inserted(table, &rows, by_index)?;
+            self.check_inserted_at_end(table, &rows, by_index)?;
         }
         Ok(plan.returning.finish(row))
     }

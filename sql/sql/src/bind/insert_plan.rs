@@ -41,7 +41,7 @@ pub(super) struct InsertPlan {
 impl InsertPlan {
     /// How rows are found again at the statement's end: `Some(None)`: they are what was given;
     /// `None`: they cannot be.
-    pub(super) fn index_to_settle_by(&self) -> Option<Option<u16>> {
+    pub(super) fn index_to_check_by(&self) -> Option<Option<u16>> {
         match &self.conflict {
             Conflict::Reject => Some(None),
             Conflict::Nothing(Some(index)) => Some(Some(*index)),

@@ -8,9 +8,9 @@
 //!
 //! All is read, and each row's clause is chosen, before the first change: no clause sees what
 //! another has done. Where foreign keys have to wait for the end, what the clauses write is
-//! computed with the rows, which are kept, and looked at again ([`settle`](super::settle)). Without
-//! a clause that inserts, the join is an inner one, which may look the target's rows up by their
-//! keys, and so reads no others.
+//! computed with the rows, which are kept, and looked at again ([`end_checks`](super::end_checks)).
+//! Without a clause that inserts, the join is an inner one, which may look the target's rows up by
+//! their keys, and so reads no others.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl Binder<'_> {
                 binder.waiting(Waits::all_if(waits), merge)
             })?;
         if waits {
-            self.settle_merged(&merging, &query)?;
+            self.check_merged_at_end(&merging, &query)?;
         }
         if follows {
             self.follow_merged(&merging, &query)?;
@@ -177,7 +177,7 @@ impl Binder<'_> {
     }
 
     /// Adds to the statement's end a look at the rows that each clause has written.
-    fn settle_merged(&mut self, merging: &Merging, rows: &Query) -> Result<()> {
+    fn check_merged_at_end(&mut self, merging: &Merging, rows: &Query) -> Result<()> {
         let table = &merging.table;
         for (number, clause) in merging.clauses.iter().enumerate() {
             if !self.clause_awaits(table, clause) {
@@ -192,7 +192,7 @@ impl Binder<'_> {
                     let columns = 0..table.schema.columns.len();
                     let whole = columns.map(|c| Expr::Column((written + c) as u16)).collect();
                     let whole = Query::Project { input: Box::new(of_clause), expressions: whole };
-                    self.settle_inserted(table, &with_generated_columns(table, whole), None)?;
+                    self.check_inserted_at_end(table, &with_generated_columns(table, whole), None)?;
                 }
                 Action::Update(assigned) => {
                     let new = |column| {
@@ -201,14 +201,14 @@ impl Binder<'_> {
                     };
                     let width = usize::from(rows.width());
                     let follows = merging.followers[number].is_some();
-                    self.settle_updated(table, (&of_clause, width), &place, &new, follows)?;
+                    self.check_updated_at_end(table, (&of_clause, width), &place, &new, follows)?;
                 }
                 Action::Delete => {
                     let columns = self.columns_of_going(table);
                     let kept = columns.iter().filter_map(|c| place(*c));
                     let kept = kept.map(|place| Expr::Column(place as u16)).collect();
                     let going = Query::Project { input: Box::new(of_clause), expressions: kept };
-                    self.settle_deleted(table, (&going, &columns), 0)?;
+                    self.check_deleted_at_end(table, (&going, &columns), 0)?;
                 }
             }
         }

@@ -85,8 +85,8 @@ pub(crate) fn compile_sql(
     }
     let columns = result_columns(function);
     let mut statements = parse(&function.body)?;
-    let mut settle = |parsed: &mut Parsed| function.path.settle(catalog, parsed).map(drop);
-    statements.iter_mut().try_for_each(&mut settle)?;
+    let mut resolve = |parsed: &mut Parsed| function.path.resolve(catalog, parsed).map(drop);
+    statements.iter_mut().try_for_each(&mut resolve)?;
     statements.iter().try_for_each(Parsed::reads_newest)?;
     for (i, parsed) in statements.iter().enumerate() {
         let last = i + 1 == statements.len();

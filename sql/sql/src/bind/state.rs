@@ -74,7 +74,7 @@ pub(super) enum Following {
 
 /// What a statement does to the tables that its foreign keys lead to.
 #[derive(Default)]
-pub(super) struct Settling {
+pub(super) struct EndChecks {
     /// Rows come to them, or get other keys: what has no parent now may have one in the end.
     pub(super) grows: Vec<TableId>,
     /// Rows go from them, or point elsewhere: what has a child now may have none in the end.

@@ -165,7 +165,7 @@ impl Binder<'_> {
             if waits {
                 let (old, new) = places_of_updated(&needed, &assignments);
                 let rows = (&query, registers);
-                self.settle_updated(table, rows, &old, &new, followers.is_some())?;
+                self.check_updated_at_end(table, rows, &old, &new, followers.is_some())?;
             }
             for (place, (_, value)) in assignments.iter_mut().enumerate() {
                 *value = Expr::Column(width + place as ColumnId);
@@ -265,7 +265,7 @@ impl Binder<'_> {
             self.keep_returning(&returning, &query, &place);
         }
         if waits {
-            self.settle_deleted(&table, (&query, &needed), 0)?;
+            self.check_deleted_at_end(&table, (&query, &needed), 0)?;
         }
         let row = self.for_rows(query, needed.len(), returning.width(), |binder, row| {
             let old = old_values(&needed, row, &known);

@@ -26,7 +26,7 @@ use super::binder::Binder;
 use super::dml::{Dml, Returning};
 use super::recursive::{check_names, in_order, is_recursive, name_columns};
 use super::row_functions::rows_of_arrays;
-use super::state::{BoundQuery, CommonTable, Late, Settling};
+use super::state::{BoundQuery, CommonTable, EndChecks, Late};
 use crate::bind::statement::Statement;
 use crate::schema::catalog::Catalog;
 use crate::syntax::changes::{modifying, names_changes};
@@ -43,8 +43,8 @@ impl Binder<'_> {
         query: &ast::Query,
         text: &str,
     ) -> Result<(Statement, Output)> {
-        let settling = |catalog: &Catalog| Settling::of_query(catalog, query);
-        let columns = self.settled(settling, |binder| {
+        let end_checks = |catalog: &Catalog| EndChecks::of_query(catalog, query);
+        let columns = self.with_end_checks(end_checks, |binder| {
             let outer_ctes = binder.ctes.len();
             binder.changing_parts(query)?;
             let main = ast::Query { with: None, ..query.clone() };

@@ -68,7 +68,7 @@ impl Catalog {
         transition.check_may(ddl)?;
         transition.run(ddl)?;
         transition.check_references(self)?;
-        transition.settle_access(self);
+        transition.assign_access(self);
         transition.drop_orphaned_comments();
         transition.drop_orphaned_policies();
         // What a session has for itself needs no one's approval.

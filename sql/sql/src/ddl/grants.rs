@@ -142,7 +142,7 @@ impl Transition {
     }
 
     /// What is new is the actor's; what is gone has no grants any more.
-    pub(super) fn settle_access(&mut self, before: &Catalog) {
+    pub(super) fn assign_access(&mut self, before: &Catalog) {
         let mut access = std::mem::take(&mut self.catalog.access);
         access.retain(|object, _| self.catalog.has(object));
         for (object, access) in &mut access {

@@ -28,7 +28,7 @@
 //! up keys has no such tables and pays nothing per run; others add up the sizes of a few tables.
 
 mod agreed;
-mod settled;
+mod hold_back;
 
 use std::fmt;
 use std::ops::Bound;
@@ -40,7 +40,7 @@ use storage::Snapshot;
 use types::{Error, SqlState, TableId};
 
 pub use agreed::{are_agreed, is_agreed};
-pub use settled::settled;
+pub use hold_back::hold_back;
 
 /// From how many rows on it pays to plan for columns: the row executor reads about as many in the
 /// time that the analytical engine takes to plan.

@@ -14,7 +14,7 @@ use types::{Error, Result, SqlState};
 use super::syntax::Expr;
 use crate::schema::catalog::Catalog;
 use crate::syntax::assigned::assign_whole;
-use crate::syntax::clauses::settle;
+use crate::syntax::clauses::normalize;
 use crate::syntax::depth::check_tokens;
 use crate::syntax::dialect::Ledger;
 use crate::syntax::path::SearchPath;
@@ -257,9 +257,9 @@ impl<'a> Tokens<'a> {
             .with_tokens_with_locations(self.tokens[self.at..].to_vec());
         check_tokens(&self.tokens[self.at..])?;
         let mut parsed = parse(&mut parser).map_err(|error| not_sql(error, line))?;
-        settle(&mut parsed)?;
+        normalize(&mut parsed)?;
         let (path, catalog) = self.path;
-        path.settle_part(catalog, &mut parsed)?;
+        path.resolve_part(catalog, &mut parsed)?;
         match parser.peek_token().token {
             Token::EOF => Ok(parsed),
             token => Err(syntax_error_near(&token, line)),

@@ -1,10 +1,10 @@
-//! Names without a schema: which object a session means, settled once, before anything is bound.
+//! Names without a schema: which object a session means, resolved once, before anything is bound.
 //!
 //! ```text
 //!   SET search_path TO s, public;  SELECT … FROM t, u          what a client sends
 //!        │                                                     s has a t, public has a u
 //!        ▼
-//!   [`SearchPath::settle`]:       SELECT … FROM s.t, public.u  what is bound, planned, explained
+//!   [`SearchPath::resolve`]:       SELECT … FROM s.t, public.u  what is bound, planned, explained
 //!   [`SearchPath::prefix`]:       SET search_path TO …; …      what the ledger records
 //! ```
 //!
@@ -14,13 +14,13 @@
 //! done.
 //!
 //! A text that is recorded under another path begins with a SET of it: bodies of routines, names in
-//! strings and in views are settled by every replica in the same way, against the schema at that
+//! strings and in views are resolved by every replica in the same way, against the schema at that
 //! place of the ledger. The path that is recorded names schemas that there are, and never `$user`.
 //!
-//! *Invariant.* Settling twice is settling once: a name that was found has a schema afterwards.
+//! *Invariant.* Resolving twice is resolving once: a name that was found has a schema afterwards.
 //!
 //! *Temporary tables.* Where a session has some, their schema comes before all others, unless the
-//! path says where `pg_temp` stands. What is recorded knows nothing of it: [`SearchPath::settle`]
+//! path says where `pg_temp` stands. What is recorded knows nothing of it: [`SearchPath::resolve`]
 //! says whether a statement names one of them.
 //!
 //! Departures: routines of public are found by any path; a plan that was prepared keeps what its
@@ -114,7 +114,7 @@ impl SearchPath {
     pub fn relation(&self, catalog: &Catalog, text: &str) -> Result<String> {
         let mut name = name_in(text)?;
         if !self.is_usual(catalog) {
-            Settler::new(self, catalog).relation(&mut name);
+            Resolver::new(self, catalog).relation(&mut name);
         }
         object_name(&name)
     }
@@ -126,13 +126,13 @@ impl SearchPath {
     /// relation of public is named, which is not on the path.
     ///
     /// True: it names what is a session's own.
-    pub(crate) fn settle(&self, catalog: &Catalog, parsed: &mut Parsed) -> Result<bool> {
+    pub(crate) fn resolve(&self, catalog: &Catalog, parsed: &mut Parsed) -> Result<bool> {
         if self.is_usual(catalog) {
             return Ok(false);
         }
-        let mut settler = Settler::new(self, catalog);
-        settler.body(&mut parsed.body)?;
-        Ok(settler.met_temporary.get())
+        let mut resolver = Resolver::new(self, catalog);
+        resolver.body(&mut parsed.body)?;
+        Ok(resolver.met_temporary.get())
     }
 
     /// A view's query as it can be entered again where this path is set: names have a schema unless
@@ -147,9 +147,9 @@ impl SearchPath {
         if !self.is_usual(catalog) {
             // Within a view a name without a schema is one of public.
             let usual = SearchPath::default();
-            let mut settler = Settler { spells: true, ..Settler::new(&usual, catalog) };
+            let mut resolver = Resolver { spells: true, ..Resolver::new(&usual, catalog) };
             // What a view reads is there for as long as the view is.
-            let _ = settler.visit(&mut query);
+            let _ = resolver.visit(&mut query);
         }
         match name_columns(&mut query, &view.columns) {
             true => query.to_string(),
@@ -166,21 +166,21 @@ impl SearchPath {
     pub(crate) fn settle_type(&self, catalog: &Catalog, data_type: &mut ast::DataType) {
         let catalog = catalog.ledger();
         if !self.is_usual(catalog) {
-            Settler::new(self, catalog).data_type(data_type);
+            Resolver::new(self, catalog).data_type(data_type);
         }
     }
 
     /// The same for a part of a routine's body.
-    pub(crate) fn settle_part(&self, catalog: &Catalog, part: &mut impl VisitMut) -> Result<()> {
+    pub(crate) fn resolve_part(&self, catalog: &Catalog, part: &mut impl VisitMut) -> Result<()> {
         let catalog = catalog.ledger();
         match self.is_usual(catalog) {
             true => Ok(()),
-            false => Settler::new(self, catalog).visit(part),
+            false => Resolver::new(self, catalog).visit(part),
         }
     }
 }
 
-struct Settler<'a> {
+struct Resolver<'a> {
     catalog: &'a Catalog,
     schemas: Vec<&'a str>,
     /// Names of WITH in sight, query by query.
@@ -238,12 +238,12 @@ fn alone(name: &ObjectName) -> Option<String> {
     }
 }
 
-impl<'a> Settler<'a> {
-    fn new(path: &'a SearchPath, catalog: &'a Catalog) -> Settler<'a> {
+impl<'a> Resolver<'a> {
+    fn new(path: &'a SearchPath, catalog: &'a Catalog) -> Resolver<'a> {
         let schemas = path.schemas(catalog).collect();
         let (common, taken, met_temporary) = Default::default();
         let (is_call, spells, is_alone) = (false, false, false);
-        Settler { catalog, schemas, common, taken, is_call, spells, met_temporary, is_alone }
+        Resolver { catalog, schemas, common, taken, is_call, spells, met_temporary, is_alone }
     }
 
     fn visit(&mut self, part: &mut impl VisitMut) -> Result<()> {
@@ -576,7 +576,7 @@ fn flow(result: Result<()>) -> ControlFlow<Error> {
     }
 }
 
-impl VisitorMut for Settler<'_> {
+impl VisitorMut for Resolver<'_> {
     type Break = Error;
 
     fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
@@ -589,9 +589,9 @@ impl VisitorMut for Settler<'_> {
         let names = self.common.last().cloned().unwrap_or_default();
         self.common.push(names);
         if let Some(with) = &mut with {
-            let add = |settler: &mut Self, table: &ast::Cte| {
+            let add = |resolver: &mut Self, table: &ast::Cte| {
                 let name = fold(&table.alias.name);
-                settler.common.last_mut().into_iter().for_each(|names| names.push(name.clone()));
+                resolver.common.last_mut().into_iter().for_each(|names| names.push(name.clone()));
             };
             if with.recursive {
                 with.cte_tables.iter().for_each(|table| add(self, table));
@@ -672,14 +672,14 @@ mod tests {
         catalog
     }
 
-    fn settled(catalog: &Catalog, path: &str, text: &str) -> String {
+    fn resolved(catalog: &Catalog, path: &str, text: &str) -> String {
         let path = SearchPath::of_setting(path, "tally");
         let mut parsed = parse(text).unwrap().remove(0);
-        if let Err(error) = path.settle(catalog, &mut parsed) {
+        if let Err(error) = path.resolve(catalog, &mut parsed) {
             return error.code().as_str().to_owned();
         }
         let once = parsed.clone();
-        path.settle(catalog, &mut parsed).unwrap();
+        path.resolve(catalog, &mut parsed).unwrap();
         assert_eq!(parsed, once, "settled twice: {text}");
         match parsed.body {
             Body::Statement(statement) => statement.to_string().replace('"', ""),
@@ -743,7 +743,7 @@ mod tests {
             ("a", "DELETE FROM t", "DELETE FROM a.t"),
             ("a", "SELECT * FROM pg_class", "SELECT * FROM pg_class"),
         ] {
-            assert_eq!(settled(&catalog, path, text), meant, "{path}: {text}");
+            assert_eq!(resolved(&catalog, path, text), meant, "{path}: {text}");
         }
     }
 

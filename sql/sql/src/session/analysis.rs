@@ -339,8 +339,8 @@ impl Session {
     }
 
     /// The analytical engine's answer to a query that the row executor could run. `None` also where
-    /// it fails within its [first rows](router::settled), which are held back: what the two compute
-    /// in another order may be an error for one alone, and the row executor's word counts.
+    /// it fails within its [first rows](router::hold_back), which are held back: what the two
+    /// compute in another order may be an error for one alone, and the row executor's word counts.
     pub(super) async fn answer_broad(
         &mut self,
         prepared: &Prepared,
@@ -356,7 +356,7 @@ impl Session {
         }
         let execution = self.execution(&*plan, parameters, view.clone(), plan.reads_tables())?;
         let rows = self.counted(Arc::clone(&plan).run(execution));
-        let Ok(rows) = router::settled(rows).await else {
+        let Ok(rows) = router::hold_back(rows).await else {
             return Ok(None);
         };
         Ok(Some(streamed(&*plan, copy, rows, &self.info.zone)))

@@ -92,7 +92,7 @@ impl Cursors {
     /// Closes those of after the mark.
     pub fn return_to(&mut self, CursorMark(next): CursorMark) {
         self.by_name.retain(|_, cursor| cursor.stays || cursor.number < next);
-        self.settle();
+        self.shrink_lease();
     }
 
     pub fn transaction_ended(&mut self, committed: bool) {
@@ -103,12 +103,12 @@ impl Cursors {
             cursor.stays |= committed && cursor.declaration.hold;
         }
         self.by_name.retain(|_, cursor| cursor.stays);
-        self.settle();
+        self.shrink_lease();
     }
 
     pub fn close_all(&mut self) {
         self.by_name.clear();
-        self.settle();
+        self.shrink_lease();
     }
 
     pub fn seen(&self) -> Vec<CursorSeen> {
@@ -127,7 +127,7 @@ impl Cursors {
         self.by_name.values().map(Cursor::bytes).sum()
     }
 
-    pub(super) fn settle(&mut self) {
+    pub(super) fn shrink_lease(&mut self) {
         self.lease.shrink(self.bytes());
     }
 

@@ -61,7 +61,7 @@ impl Session {
                 let (ledger, _kept_out) =
                     self.empty_database(&node, name, *force, statement).await?;
                 self.record_databases(statement).await?;
-                let moved = node.settle().await?.moved.into_iter();
+                let moved = node.reconcile().await?.moved.into_iter();
                 for moved in moved.filter(|moved| moved.ledger == ledger) {
                     let what = format!("the ledger of database \"{name}\" is kept");
                     let detail = format!("Its folder is {} now.", moved.folder.display());
@@ -73,7 +73,7 @@ impl Session {
             DatabaseStatement::Rename { name, .. } => {
                 let (_, _kept_out) = self.empty_database(&node, name, false, statement).await?;
                 self.record_databases(statement).await?;
-                node.settle().await?;
+                node.reconcile().await?;
             }
         }
         Ok(plain(tag))
@@ -151,7 +151,7 @@ impl Session {
                 return Err(error);
             }
         }
-        let failed = node.settle().await?.failed.into_iter().find(|(id, _)| *id == made.id);
+        let failed = node.reconcile().await?.failed.into_iter().find(|(id, _)| *id == made.id);
         failed.map_or(Ok(()), |(_, error)| Err(error))
     }
 

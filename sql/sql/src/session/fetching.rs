@@ -112,7 +112,7 @@ impl Session {
     /// Whether there was one.
     pub fn close_cursor(&mut self, name: &str) -> bool {
         let was_there = self.cursors.by_name.remove(name).is_some();
-        self.cursors.settle();
+        self.cursors.shrink_lease();
         was_there
     }
 

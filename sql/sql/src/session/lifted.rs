@@ -32,7 +32,7 @@ const CACHED_BYTES_MAX: u64 = 16 << 20;
 impl Session {
     /// The statements of a text, parsed only as far as they are new.
     pub fn read(&mut self, sql: &str) -> Result<Vec<Source>> {
-        self.settle_zone();
+        self.follow_settings();
         let alone = sql.trim().trim_end_matches(';');
         if self.statements.bound.contains_key(alone) {
             return Ok(vec![Source::Known(alone.to_owned())]);

@@ -124,7 +124,7 @@ impl Session {
             (claims, _) => Err(claims.err().unwrap_or_else(no_transaction)),
         };
         match locked {
-            Ok(locked) => Ok((attempt, self.has_settled(locked, head))),
+            Ok(locked) => Ok((attempt, self.has_seen_locked(locked, head))),
             Err(error) => {
                 transaction.undo(&attempt);
                 Err(error)
@@ -133,7 +133,7 @@ impl Session {
     }
 
     /// Whether a run on the state of `head` has seen what its locks keep from changing.
-    fn has_settled(&self, locked: Locked, head: Head) -> bool {
+    fn has_seen_locked(&self, locked: Locked, head: Head) -> bool {
         match locked {
             Locked::Had => true,
             Locked::AtOnce => self.database.engine.head().height == head.height,
@@ -169,7 +169,7 @@ impl Session {
             let nowait = false;
             let patience = Patience { lock_timeout, nowait, check: &guard, table_name: &names };
             let locked = owner.lock(&claims, &patience).await?;
-            if self.has_settled(locked, head) {
+            if self.has_seen_locked(locked, head) {
                 break;
             }
         }

@@ -290,7 +290,7 @@ impl Session {
 
     pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
         self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
-        self.settle_zone();
+        self.follow_settings();
         let versioned = match parsed.as_of {
             said @ Some(_) => self.view_of(said)?.versioned,
             None => self.view().versioned,
@@ -386,7 +386,7 @@ impl Session {
         }
         let mut parsed = parsed;
         let versioned = &self.with_room_for(versioned, &mut parsed);
-        let temporary = self.info.path.settle(&versioned.catalog, &mut parsed)?;
+        let temporary = self.info.path.resolve(&versioned.catalog, &mut parsed)?;
         self.defaults_in_utc(&versioned.catalog, &mut parsed)?;
         let (bound, mut parsed) = self.bind_once((versioned, temporary), parsed, &declared)?;
         let bound = match bound {
@@ -494,7 +494,7 @@ impl Session {
     }
 
     /// What was bound in another time zone, for another executor or by another path is bound again.
-    fn settle_zone(&mut self) {
+    fn follow_settings(&mut self) {
         if self.info.zone != *self.settings.zone() {
             self.info.zone = self.settings.zone().clone();
             self.forget_bound();
@@ -557,7 +557,7 @@ impl Session {
             Err(error) if prepared.bound.statement.reads() => return Err(error),
             view => view.unwrap_or_else(|_| self.newest_schema()),
         };
-        self.settle_zone();
+        self.follow_settings();
         let same_zone = !prepared.bound.zone_dependent || prepared.zone == self.info.zone;
         let same_role = *prepared.role == *self.info.current_user();
         let is_current = same_zone && same_role && prepared.version == view.versioned.version;

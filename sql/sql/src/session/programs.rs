@@ -5,7 +5,7 @@ use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
 use engine::transaction::Asked;
 use engine::{Compiled, Completion, ParameterTypes, Seed, Submitter};
 use kit::pool::Lease;
-use procedure::draws::{Draws, settle};
+use procedure::draws::{Draws, seed_expression};
 use procedure::{Expr, Interrupt, Output, Procedure, ProgramResult, ROW_WEIGHT};
 use sqlparser::ast;
 use std::sync::Arc;
@@ -533,8 +533,8 @@ impl Session {
         if !expr.draws() {
             return expr.eval(parameters, &[], self.now_us());
         }
-        let mut settled = expr.clone();
-        settle(&mut settled, new_seed()?);
-        settled.eval(parameters, &[], self.now_us())
+        let mut seeded = expr.clone();
+        seed_expression(&mut seeded, new_seed()?);
+        seeded.eval(parameters, &[], self.now_us())
     }
 }

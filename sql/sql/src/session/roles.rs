@@ -52,7 +52,7 @@ impl Session {
     }
 
     pub(super) fn check_may(&mut self, action: Action<'_>) -> Result<()> {
-        self.settle_zone();
+        self.follow_settings();
         let roles = self.roles();
         may_act(&roles, self.current_role(&roles)?, action)
     }

@@ -347,7 +347,7 @@ fn compile_for_ledger(
         return Err(Error::new(SqlState::SYNTAX_ERROR, "a transaction holds one statement"));
     };
     let path = path.unwrap_or_default();
-    path.settle(catalog, &mut statement)?;
+    path.resolve(catalog, &mut statement)?;
     let info = SessionInfo {
         user: party.principal.to_owned(),
         role: party.role.map(str::to_owned),

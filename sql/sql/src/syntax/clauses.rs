@@ -11,27 +11,27 @@ use types::{Error, Result, SqlState};
 
 /// # Errors
 /// 0A000 for a clause that is not heeded, 42601 for two limits.
-pub(crate) fn settle(parsed: &mut impl VisitMut) -> Result<()> {
-    match parsed.visit(&mut Settle) {
+pub(crate) fn normalize(parsed: &mut impl VisitMut) -> Result<()> {
+    match parsed.visit(&mut Normalize) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
 }
 
-struct Settle;
+struct Normalize;
 
-fn settled(result: Result<()>) -> ControlFlow<Error> {
+fn flow_of(result: Result<()>) -> ControlFlow<Error> {
     match result {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => ControlFlow::Break(error),
     }
 }
 
-impl VisitorMut for Settle {
+impl VisitorMut for Normalize {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Error> {
-        settled(limit(query))
+        flow_of(limit(query))
     }
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Error> {
@@ -40,7 +40,7 @@ impl VisitorMut for Settle {
     }
 
     fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<Error> {
-        settled(match select.into {
+        flow_of(match select.into {
             None => Ok(()),
             Some(_) => Err(Error::unsupported("SELECT INTO")
                 .with_hint("Use CREATE TABLE, and INSERT … SELECT.")),
@@ -48,7 +48,7 @@ impl VisitorMut for Settle {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut ast::TableFactor) -> ControlFlow<Error> {
-        settled(match factor {
+        flow_of(match factor {
             ast::TableFactor::Table { sample: Some(_), .. }
             | ast::TableFactor::Derived { sample: Some(_), .. } => {
                 Err(Error::unsupported("TABLESAMPLE"))

@@ -16,7 +16,7 @@ use types::{Error, Result, SqlState};
 
 use crate::copy;
 use crate::syntax::as_of;
-use crate::syntax::clauses::settle;
+use crate::syntax::clauses::normalize;
 use crate::syntax::cursor;
 use crate::syntax::databases;
 use crate::syntax::ddl::Ddl;
@@ -73,8 +73,8 @@ fn parse_all(sql: &str) -> Result<Vec<Parsed>> {
                 depth::check_tree(&statement, tree)?;
                 made = Definition::of(tree, taken)?;
                 match &mut made {
-                    Some(definition) => settle(&mut *definition.query)?,
-                    None => settle(tree)?,
+                    Some(definition) => normalize(&mut *definition.query)?,
+                    None => normalize(tree)?,
                 }
                 if let Some(which) = overriding {
                     sequence::note_overriding(tree, which);
@@ -117,7 +117,7 @@ fn parse_all(sql: &str) -> Result<Vec<Parsed>> {
 /// What is done to every tree.
 fn finish(tokens: &[TokenWithSpan], tree: &mut impl VisitMut) -> Result<()> {
     depth::check_tree(tokens, tree)?;
-    settle(tree)
+    normalize(tree)
 }
 
 /// The same to the query that a schema keeps.

@@ -3,10 +3,10 @@
 use sqlparser::ast::{self, Ident, ObjectName};
 use types::{Error, Result, SqlState};
 
-use super::{Settler, with_schema};
+use super::{Resolver, with_schema};
 use crate::syntax::names::fold;
 
-impl Settler<'_> {
+impl Resolver<'_> {
     pub(super) fn meets(&self, schema: &str) {
         if self.catalog.temporary_schema() == Some(schema) {
             self.met_temporary.set(true);

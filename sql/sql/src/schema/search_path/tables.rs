@@ -3,10 +3,10 @@
 use sqlparser::ast;
 use types::Result;
 
-use super::{Settler, alone, with_schema};
+use super::{Resolver, alone, with_schema};
 use crate::syntax::names::fold;
 
-impl Settler<'_> {
+impl Resolver<'_> {
     fn constraint(&self, constraint: &mut ast::TableConstraint) -> Result<()> {
         match constraint {
             ast::TableConstraint::ForeignKey(key) => self.must_find(&mut key.foreign_table),

@@ -233,7 +233,7 @@ impl Table {
         let holder = self.entries.get_mut(&key)?.holder(owner)?;
         let count = holder.count(exclusive, level);
         *count = count.checked_sub(1)?;
-        Some(self.settle(owner, key))
+        Some(self.grant_waiting(owner, key))
     }
 
     /// Gives back all that an owner has taken on a level.
@@ -245,7 +245,7 @@ impl Table {
             if let Some(holder) = holder {
                 *holder.count(true, level) = 0;
                 *holder.count(false, level) = 0;
-                granted.extend(self.settle(owner, key));
+                granted.extend(self.grant_waiting(owner, key));
             }
         }
         granted
@@ -326,7 +326,7 @@ impl Table {
     }
 
     /// An owner has given something back.
-    fn settle(&mut self, owner: OwnerId, key: AdvisoryKey) -> Vec<OwnerId> {
+    fn grant_waiting(&mut self, owner: OwnerId, key: AdvisoryKey) -> Vec<OwnerId> {
         let Some(entry) = self.entries.get_mut(&key) else { return Vec::new() };
         let is_held = |holder: &Holder| holder.is_exclusive() || holder.is_shared();
         let before = entry.holders.len();

@@ -32,7 +32,7 @@ pub struct MovedAside {
 
 /// What it took to do as the record says.
 #[derive(Debug, Default)]
-pub struct Settled {
+pub struct Reconciled {
     pub moved: Vec<MovedAside>,
     /// Databases that cannot be opened, by their ledgers' numbers.
     pub failed: Vec<([u8; 16], Error)>,
@@ -60,7 +60,7 @@ pub trait Databases: Send + Sync {
     fn forget(&self, made: MadeLedger);
 
     /// Does what the newest durable record says: opens what is new, and moves aside what is gone.
-    fn settle(&self) -> Answered<Settled>;
+    fn reconcile(&self) -> Answered<Reconciled>;
 
     /// Waits for a database's sessions to leave, or ends them; none comes in until the answer is
     /// dropped.

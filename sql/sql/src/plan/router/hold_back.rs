@@ -21,7 +21,7 @@ const HELD_BYTES_MAX: usize = 4 << 20;
 ///
 /// # Errors
 /// One that another engine [may not have](may_differ), before any of the rows was shown.
-pub async fn settled(rows: RowBatches) -> Result<RowBatches, Error> {
+pub async fn hold_back(rows: RowBatches) -> Result<RowBatches, Error> {
     let mut rows = rows.fuse();
     let (mut held, mut count, mut bytes) = (VecDeque::new(), 0, 0);
     while count < HELD_ROWS_MAX

@@ -28,26 +28,26 @@ use types::{ColumnId, Result, TableId, Value};
 
 use super::binder::Binder;
 use super::constraints::{Moment, children_of, going_with};
-use super::state::{Settling, Waits};
+use super::state::{EndChecks, Waits};
 use crate::schema::catalog::{Catalog, ForeignKey, ReferenceAction, Table};
 use crate::syntax::changes::{modifying, single_row};
 use crate::syntax::names::{object_name, simple_name};
 
-impl Settling {
-    pub fn of(catalog: &Catalog, statement: &ast::Statement) -> Settling {
-        let mut settling = Settling::default();
+impl EndChecks {
+    pub fn of(catalog: &Catalog, statement: &ast::Statement) -> EndChecks {
+        let mut end_checks = EndChecks::default();
         let ast::Statement::Query(query) = statement else {
-            settling.add(catalog, statement, false);
-            return settling;
+            end_checks.add(catalog, statement, false);
+            return end_checks;
         };
-        settling.add_query(catalog, query);
-        settling
+        end_checks.add_query(catalog, query);
+        end_checks
     }
 
-    pub fn of_query(catalog: &Catalog, query: &ast::Query) -> Settling {
-        let mut settling = Settling::default();
-        settling.add_query(catalog, query);
-        settling
+    pub fn of_query(catalog: &Catalog, query: &ast::Query) -> EndChecks {
+        let mut end_checks = EndChecks::default();
+        end_checks.add_query(catalog, query);
+        end_checks
     }
 
     fn add_query(&mut self, catalog: &Catalog, query: &ast::Query) {
@@ -184,18 +184,18 @@ fn assigned(table: &Table, assignments: &[ast::Assignment]) -> Vec<ColumnId> {
 
 impl Binder<'_> {
     /// The steps of one statement, and behind them what waits for its end.
-    pub(super) fn settled<T>(
+    pub(super) fn with_end_checks<T>(
         &mut self,
-        of: impl FnOnce(&Catalog) -> Settling,
+        of: impl FnOnce(&Catalog) -> EndChecks,
         build: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
-        if self.settling.is_some() {
+        if self.end_checks.is_some() {
             return build(self);
         }
-        self.settling = Some(of(self.catalog));
+        self.end_checks = Some(of(self.catalog));
         let built = build(self);
-        let settling = self.settling.take().unwrap_or_default();
-        self.steps.extend(settling.checks);
+        let end_checks = self.end_checks.take().unwrap_or_default();
+        self.steps.extend(end_checks.checks);
         built
     }
 
@@ -205,8 +205,8 @@ impl Binder<'_> {
         waits: Waits,
         build: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
-        let set = |binder: &mut Self, waits| match &mut binder.settling {
-            Some(settling) => std::mem::replace(&mut settling.waits, waits),
+        let set = |binder: &mut Self, waits| match &mut binder.end_checks {
+            Some(end_checks) => std::mem::replace(&mut end_checks.waits, waits),
             None => Waits::NO,
         };
         let before = set(self, waits);
@@ -224,19 +224,19 @@ impl Binder<'_> {
     ) -> Result<T> {
         let grows = if waits { vec![table.id()] } else { Vec::new() };
         let waits = Waits { parents: waits, children: false };
-        self.settling = Some(Settling { grows, waits, ..Settling::default() });
+        self.end_checks = Some(EndChecks { grows, waits, ..EndChecks::default() });
         let built = build(self);
-        self.settling = None;
+        self.end_checks = None;
         built
     }
 
-    fn settles(&self, judge: impl Fn(&Settling) -> bool) -> bool {
-        self.settling.as_ref().is_some_and(judge)
+    fn checks_at_end(&self, judge: impl Fn(&EndChecks) -> bool) -> bool {
+        self.end_checks.as_ref().is_some_and(judge)
     }
 
     /// Whether rows that are added to a table have to be looked at again.
     pub(super) fn rows_await_parents(&self, table: &Table) -> bool {
-        table.foreign_keys.iter().any(|key| self.settles(|s| s.grows.contains(&key.parent)))
+        table.foreign_keys.iter().any(|key| self.checks_at_end(|s| s.grows.contains(&key.parent)))
     }
 
     /// Whether rows whose columns are `assigned` have to be looked at again. Of one row alone only
@@ -249,7 +249,7 @@ impl Binder<'_> {
     ) -> bool {
         let keys = table.foreign_keys.iter();
         let mut changed = keys.filter(|key| key.columns.iter().any(|c| assigned(*c)));
-        changed.any(|key| self.settles(|s| s.grows.contains(&key.parent)))
+        changed.any(|key| self.checks_at_end(|s| s.grows.contains(&key.parent)))
             || table.referenced_by.iter().filter_map(|r| key_of(self.catalog, r)).any(
                 |(child, key)| {
                     key.on_update.rejects()
@@ -271,7 +271,9 @@ impl Binder<'_> {
         seen.push(table.id());
         table.referenced_by.iter().filter_map(|r| key_of(self.catalog, r)).any(|(child, key)| {
             match key.on_delete {
-                action if action.rejects() => self.settles(|s| s.shrinks.contains(&child.id())),
+                action if action.rejects() => {
+                    self.checks_at_end(|s| s.shrinks.contains(&child.id()))
+                }
                 ReferenceAction::Cascade => self.deleted_within_await(child, seen),
                 _ => false,
             }
@@ -287,7 +289,7 @@ impl Binder<'_> {
     }
 
     /// Adds to the statement's end: the steps of `body` for each of `rows`.
-    fn settle_rows(
+    fn check_rows_at_end(
         &mut self,
         rows: &Query,
         width: usize,
@@ -300,21 +302,21 @@ impl Binder<'_> {
         }
         let (query, row) = (rows.clone(), row.into());
         let check = Step::ForRows { query, row, body, carried: Box::default() };
-        if let Some(settling) = &mut self.settling {
-            settling.checks.push(check);
+        if let Some(end_checks) = &mut self.end_checks {
+            end_checks.checks.push(check);
         }
         Ok(())
     }
 
     /// Rows that were added, whole. Those that may have been left out, or come to another row, are
     /// looked for by the key of `index`.
-    pub(super) fn settle_inserted(
+    pub(super) fn check_inserted_at_end(
         &mut self,
         table: &Arc<Table>,
         rows: &Query,
         by_index: Option<u16>,
     ) -> Result<()> {
-        self.settle_rows(rows, table.schema.columns.len(), |binder, row| {
+        self.check_rows_at_end(rows, table.schema.columns.len(), |binder, row| {
             let given: Vec<Expr> = row.iter().map(|register| Expr::Reg(*register)).collect();
             let Some(index) = by_index else {
                 return binder.check_parents(table, &given, &|_| true, Moment::End);
@@ -337,7 +339,7 @@ impl Binder<'_> {
 
     /// Rows that were given new values: `old` says where a column is in `rows`, `new` where its
     /// new value is.
-    pub(super) fn settle_updated(
+    pub(super) fn check_updated_at_end(
         &mut self,
         table: &Arc<Table>,
         (rows, width): (&Query, usize),
@@ -346,7 +348,7 @@ impl Binder<'_> {
         may_have_changed_since: bool,
     ) -> Result<()> {
         let changed = |column: ColumnId| new(column).is_some();
-        self.settle_rows(rows, width, |binder, row| {
+        self.check_rows_at_end(rows, width, |binder, row| {
             let at = |place: Option<usize>| match place {
                 Some(place) => Expr::Reg(row[place]),
                 None => Expr::Const(Value::Null),
@@ -370,7 +372,7 @@ impl Binder<'_> {
     }
 
     /// Rows of a table that go: `columns` of it, in `rows`.
-    pub(super) fn settle_deleted(
+    pub(super) fn check_deleted_at_end(
         &mut self,
         table: &Arc<Table>,
         (rows, columns): (&Query, &[ColumnId]),
@@ -378,15 +380,15 @@ impl Binder<'_> {
     ) -> Result<()> {
         let together = self.goes_in_cycles(table, depth);
         if together.is_empty() {
-            return self.settle_going(table, (rows, columns), depth, &[]);
+            return self.check_going_at_end(table, (rows, columns), depth, &[]);
         }
         for (table, rows, columns) in self.all_that_go(table, (rows, columns), &together)? {
-            self.settle_going(&table, (&rows, &columns), depth, &together)?;
+            self.check_going_at_end(&table, (&rows, &columns), depth, &together)?;
         }
         Ok(())
     }
 
-    fn settle_going(
+    fn check_going_at_end(
         &mut self,
         table: &Arc<Table>,
         (rows, columns): (&Query, &[ColumnId]),
@@ -403,10 +405,10 @@ impl Binder<'_> {
             let place = |column: &ColumnId| columns.iter().position(|c| c == column);
             match key.on_delete {
                 action if action.rejects() => {
-                    if !self.settles(|s| s.shrinks.contains(&child.id())) {
+                    if !self.checks_at_end(|s| s.shrinks.contains(&child.id())) {
                         continue;
                     }
-                    self.settle_rows(rows, columns.len(), |binder, row| {
+                    self.check_rows_at_end(rows, columns.len(), |binder, row| {
                         let value = |column| place(column).map(|place| Expr::Reg(row[place]));
                         let values: Vec<Expr> =
                             key.parent_columns.iter().filter_map(value).collect();
@@ -419,7 +421,7 @@ impl Binder<'_> {
                     let wanted = self.columns_of_going(child);
                     let going = going_with(rows, columns.len(), (child, key), &values, &wanted)?;
                     let going = self.rows_kept(going)?;
-                    self.settle_deleted(child, (&going, &wanted), depth + 1)?;
+                    self.check_deleted_at_end(child, (&going, &wanted), depth + 1)?;
                 }
                 _ => {}
             }
