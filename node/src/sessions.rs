@@ -27,7 +27,7 @@ use types::{DataType, Error, SqlState, Value, Zone};
 
 use crate::config::{Settings, TlsUse};
 use crate::database::statement_bytes_max;
-use crate::databases::{Databases, Door, Place};
+use crate::databases::{Databases, Place, Target};
 use crate::http::Guard;
 use crate::metrics::{GaugeGuard, Metrics};
 use crate::reload::{self, Reloadable, SharedUsers};
@@ -126,18 +126,18 @@ struct ClientListener {
 
 impl pgfront::Database for ClientListener {
     type Session = Session;
-    type Door = Door;
+    type Target = Target;
 
-    async fn door(&self, user: &str, database: &str) -> Result<Door, Error> {
-        self.databases.door(database, user).await
+    async fn target(&self, user: &str, database: &str) -> Result<Target, Error> {
+        self.databases.target(database, user).await
     }
 
     /// A role with a password in the ledger proves it, whatever else there is.
-    fn authentication(&self, door: &Door, user: &str, peer: Peer) -> Authentication {
-        let database = match door {
-            Door::Other(running) => &running.database,
+    fn authentication(&self, target: &Target, user: &str, peer: Peer) -> Authentication {
+        let database = match target {
+            Target::Other(running) => &running.database,
             // Who there is shows before what there is not.
-            Door::Own | Door::Missing => self.databases.own(),
+            Target::Own | Target::Missing => self.databases.own(),
         };
         let users = self.users.now();
         let roles = roles_of(database);
@@ -152,20 +152,24 @@ impl pgfront::Database for ClientListener {
     }
 
     /// Of the node's own ledger: no place is kept free for those of the others.
-    fn is_operator(&self, door: &Door, user: &str) -> bool {
+    fn is_operator(&self, target: &Target, user: &str) -> bool {
         let roles = roles_of(self.databases.own());
         let is_superuser = || roles.find(user).is_some_and(|role| role.attributes.superuser);
-        matches!(door, Door::Own) && is_superuser()
+        matches!(target, Target::Own) && is_superuser()
     }
 
-    async fn open_session(&self, door: Door, options: SessionOptions) -> Result<Session, Error> {
-        let (database, place) = match door {
-            Door::Own => (Arc::clone(self.databases.own()), None),
-            Door::Other(running) => {
+    async fn open_session(
+        &self,
+        target: Target,
+        options: SessionOptions,
+    ) -> Result<Session, Error> {
+        let (database, place) = match target {
+            Target::Own => (Arc::clone(self.databases.own()), None),
+            Target::Other(running) => {
                 let place = self.databases.enter(running, &options.database)?;
                 (Arc::clone(place.database()), Some(place))
             }
-            Door::Missing => {
+            Target::Missing => {
                 let message = format!("database \"{}\" does not exist", options.database);
                 return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message).with_hint(
                     "The node's own is \"tally\"; CREATE DATABASE, sent to that, makes others.",

@@ -116,7 +116,7 @@ impl Drop for Keeper {
 }
 
 /// What a client asks for.
-pub enum Door {
+pub enum Target {
     /// The node's own ledger.
     Own,
     Other(Arc<Running>),
@@ -193,16 +193,16 @@ impl Databases {
     ///
     /// # Errors
     /// 57P03: it cannot be opened; the log says why. 0A000: the node is one of a cluster.
-    pub async fn door(self: &Arc<Self>, name: &str, user: &str) -> Result<Door> {
+    pub async fn target(self: &Arc<Self>, name: &str, user: &str) -> Result<Target> {
         if DATABASES.contains(&name) {
-            return Ok(Door::Own);
+            return Ok(Target::Own);
         }
         let entry = self.catalog()?.database(name).cloned();
         match entry {
-            Some(entry) => self.wake(entry.ledger.id, name).await.map(Door::Other),
+            Some(entry) => self.wake(entry.ledger.id, name).await.map(Target::Other),
             // Where clients are told no name they take the user's.
-            None if name == user => Ok(Door::Own),
-            None => Ok(Door::Missing),
+            None if name == user => Ok(Target::Own),
+            None => Ok(Target::Missing),
         }
     }
 

@@ -3,6 +3,7 @@
 mod acknowledged;
 #[cfg(feature = "analytics")]
 mod analysis;
+mod authentication;
 mod backups;
 mod catalogs;
 mod checkpoints;
@@ -11,7 +12,6 @@ mod clusters;
 mod console;
 mod databases;
 mod disasters;
-mod doors;
 mod endorsed;
 mod export;
 mod failover;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use super::doors::psql_by;
+use super::authentication::psql_by;
 use super::roles::{connection, files_hold};
 use super::{Node, path, run};
 

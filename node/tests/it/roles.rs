@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use tokio_postgres::{Client, NoTls};
 
-use super::doors::psql_by;
+use super::authentication::psql_by;
 use super::{Node, path, run};
 
 pub fn connection(node: &Node, user: &str, password: &str) -> String {

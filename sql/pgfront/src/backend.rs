@@ -30,26 +30,26 @@ pub trait Database: Send + Sync + 'static {
     type Session: Session;
     /// What a client asks for by the name of a database: the one that it proves itself to is the
     /// one that it gets, whatever has that name then.
-    type Door: Send + Sync;
+    type Target: Send + Sync;
 
     /// Called once per connection, before authentication: that there is no such database is for
     /// [`Database::open_session`] to say.
-    fn door(
+    fn target(
         &self,
         user: &str,
         database: &str,
-    ) -> impl Future<Output = Result<Self::Door, Error>> + Send;
+    ) -> impl Future<Output = Result<Self::Target, Error>> + Send;
 
     /// How `user` has to prove itself.
-    fn authentication(&self, door: &Self::Door, user: &str, peer: Peer) -> Authentication;
+    fn authentication(&self, target: &Self::Target, user: &str, peer: Peer) -> Authentication;
 
     /// Whether the last connections are kept free for `user`.
-    fn is_operator(&self, door: &Self::Door, user: &str) -> bool;
+    fn is_operator(&self, target: &Self::Target, user: &str) -> bool;
 
     /// Called once per connection, after authentication.
     fn open_session(
         &self,
-        door: Self::Door,
+        target: Self::Target,
         options: SessionOptions,
     ) -> impl Future<Output = Result<Self::Session, Error>> + Send;
 }

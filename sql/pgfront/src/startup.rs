@@ -226,20 +226,20 @@ where
         let message = NegotiateProtocolVersion::new(newest, protocol_options);
         reply::put(&mut wire.output, &message).map_err(Closed::Fatal)?;
     }
-    let door = server.database.door(&options.user, &options.database).await;
-    let door = door.map_err(Closed::Fatal)?;
-    let shown = authenticate(server, wire, (&options, &door), encryption).await;
+    let target = server.database.target(&options.user, &options.database).await;
+    let target = target.map_err(Closed::Fatal)?;
+    let shown = authenticate(server, wire, (&options, &target), encryption).await;
     shown.inspect_err(|closed| enter_failure(server, &options, closed))?;
     reply::put(&mut wire.output, &AuthenticationMessage::Ok).map_err(Closed::Fatal)?;
 
-    let registration = register(server, &door, &options.user, protocol).map_err(Closed::Fatal)?;
+    let registration = register(server, &target, &options.user, protocol).map_err(Closed::Fatal)?;
     options.process_id = registration.control.process_id;
     options.cancel = registration.control.cancel.clone();
     options.backends = Backends(Arc::clone(&server.registry));
 
     put_parameters(&mut wire.output, &options, &server.options.server_version)
         .map_err(Closed::Fatal)?;
-    let session = server.database.open_session(door, options).await.map_err(Closed::Fatal)?;
+    let session = server.database.open_session(target, options).await.map_err(Closed::Fatal)?;
     let control = &registration.control;
     let key =
         BackendKeyData::new(control.process_id, SecretKey::Bytes(control.secret.clone().into()));
@@ -249,14 +249,14 @@ where
 
 fn register<D: Database>(
     server: &Server<D>,
-    door: &D::Door,
+    target: &D::Target,
     user: &str,
     protocol: i32,
 ) -> Result<Registration> {
     // Protocol 3.2 allows longer secrets; 3.0 has room for four bytes.
     let mut secret = vec![0; if protocol >= PROTOCOL_3_2 { 32 } else { 4 }];
     auth::fill_random(&mut secret)?;
-    let reserved = match server.database.is_operator(door, user) {
+    let reserved = match server.database.is_operator(target, user) {
         true => 0,
         false => server.options.reserved_connections,
     };
@@ -305,7 +305,7 @@ fn enter_failure<D: Database>(server: &Server<D>, options: &SessionOptions, clos
 async fn authenticate<S, D>(
     server: &Server<D>,
     wire: &mut Wire<S>,
-    (options, door): (&SessionOptions, &D::Door),
+    (options, target): (&SessionOptions, &D::Target),
     encryption: Option<&Encryption>,
 ) -> Result<(), Closed>
 where
@@ -326,7 +326,7 @@ where
         Some(wait) => Err(too_many_failures(wait.as_secs() + 1)),
         None => Ok(()),
     };
-    let demanded = server.database.authentication(door, user, *peer);
+    let demanded = server.database.authentication(target, user, *peer);
     let challenge = challenge(demanded, user, *peer, &server.mock_secret);
     let Some(challenge) = challenge.map_err(Closed::Fatal)? else {
         return Ok(());

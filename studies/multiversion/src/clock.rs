@@ -86,7 +86,7 @@ pub struct Clock {
     floor: CachePadded<AtomicU64>,
     settled: CachePadded<AtomicU64>,
     horizon: CachePadded<AtomicU64>,
-    door: Mutex<()>,
+    entry: Mutex<()>,
     opened: Condvar,
 }
 
@@ -123,7 +123,7 @@ impl Clock {
             floor: CachePadded::new(AtomicU64::new(start)),
             settled: CachePadded::new(AtomicU64::new(start)),
             horizon: CachePadded::new(AtomicU64::new(start)),
-            door: Mutex::new(()),
+            entry: Mutex::new(()),
             opened: Condvar::new(),
         }
     }
@@ -210,21 +210,21 @@ impl Clock {
                 return Inside { desk, epoch: self.epoch.load(SeqCst) };
             }
             desk.inside.store(false, SeqCst);
-            let mut door = self.door();
+            let mut entry = self.entry();
             while self.shut.load(SeqCst) {
-                door = sync::wait(&self.opened, &self.door, door);
+                entry = sync::wait(&self.opened, &self.entry, entry);
             }
         }
     }
 
     /// Held to wait for the gate, or to shut it.
-    fn door(&self) -> MutexGuard<'_, ()> {
-        sync::lock(&self.door)
+    fn entry(&self) -> MutexGuard<'_, ()> {
+        sync::lock(&self.entry)
     }
 
     /// Close the epoch, once the gate is empty; gives its number.
     pub fn turn(&self) -> u64 {
-        let door = self.door();
+        let entry = self.entry();
         self.shut.store(true, SeqCst);
         for desk in &self.desks {
             let mut spin = Spin::new();
@@ -237,7 +237,7 @@ impl Clock {
         self.drawn.fetch_max(Timestamp::first_of(closed + 1).0, SeqCst);
         self.epoch.store(closed + 1, SeqCst);
         self.shut.store(false, SeqCst);
-        drop(door);
+        drop(entry);
         self.opened.notify_all();
         closed
     }

@@ -34,7 +34,7 @@ impl Fake {
 
 impl Database for Fake {
     type Session = FakeSession;
-    type Door = ();
+    type Target = ();
 
     async fn open_session(&self, (): (), options: SessionOptions) -> Result<FakeSession> {
         if options.database == "nowhere" {
@@ -54,7 +54,7 @@ impl Database for Fake {
         })
     }
 
-    async fn door(&self, _: &str, _: &str) -> Result<(), Error> {
+    async fn target(&self, _: &str, _: &str) -> Result<(), Error> {
         Ok(())
     }
 

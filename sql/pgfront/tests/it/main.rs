@@ -3,8 +3,8 @@
 #[path = "../fake/mod.rs"]
 mod fake;
 
+mod authentication;
 mod client;
-mod doors;
 mod drivers;
 mod hostile;
 mod life;
