@@ -30,17 +30,17 @@ use types::{Error, Height, Result, SqlState};
 
 use crate::receipts;
 
-pub struct Keeper {
+pub struct ProofSource {
     files: Arc<dyn Files>,
     engine: Arc<Engine>,
     signer: Signer,
     heads: Mutex<Option<HeadTree>>,
 }
 
-impl Keeper {
-    pub fn new(files: Arc<dyn Files>, engine: Arc<Engine>, key: [u8; 32]) -> Keeper {
+impl ProofSource {
+    pub fn new(files: Arc<dyn Files>, engine: Arc<Engine>, key: [u8; 32]) -> ProofSource {
         let signer = Signer::new(origin(&engine.ledger_id()), key);
-        Keeper { files, engine, signer, heads: Mutex::default() }
+        ProofSource { files, engine, signer, heads: Mutex::default() }
     }
 
     /// The tree with the heads of all results that are in the files; held while it is used.
@@ -115,7 +115,7 @@ impl Keeper {
     }
 }
 
-impl LedgerProofs for Keeper {
+impl LedgerProofs for ProofSource {
     fn verifier_key(&self) -> String {
         self.signer.verifier().to_string()
     }

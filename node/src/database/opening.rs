@@ -33,7 +33,7 @@ use crate::config::{Durability, LogScheme, Settings};
 use crate::folders;
 use crate::memory;
 use crate::metrics::Metrics;
-use crate::proving::Keeper;
+use crate::proving::ProofSource;
 use crate::prune;
 use crate::secrets;
 
@@ -216,8 +216,8 @@ fn database(
         Some(analysis::analytical_engine(&engine, &shared_state, settings, metrics)?);
     let engine = Arc::new(engine);
     let key = secrets::node_key(&settings.data).context("cannot have a key that signs heads")?;
-    let keeper: Arc<dyn LedgerProofs> = Arc::new(Keeper::new(files, Arc::clone(&engine), key));
-    _ = shared_state.proofs.set(keeper);
+    let proofs: Arc<dyn LedgerProofs> = Arc::new(ProofSource::new(files, Arc::clone(&engine), key));
+    _ = shared_state.proofs.set(proofs);
     if !settings.approval_check.is_empty() {
         _ = shared_state.approval_check.set(settings.approval_check.clone());
     }

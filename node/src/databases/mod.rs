@@ -84,7 +84,7 @@ pub struct Running {
 struct Presence {
     sessions: usize,
     /// How many keep new sessions out.
-    keepers: usize,
+    exclusions: usize,
 }
 
 /// A session's place in a database, for as long as it lives.
@@ -107,11 +107,11 @@ impl Drop for Place {
 }
 
 /// Keeps sessions out.
-struct Keeper(Arc<Running>);
+struct Exclusion(Arc<Running>);
 
-impl Drop for Keeper {
+impl Drop for Exclusion {
     fn drop(&mut self) {
-        self.0.presence.lock().keepers -= 1;
+        self.0.presence.lock().exclusions -= 1;
     }
 }
 
@@ -268,7 +268,7 @@ impl Databases {
             return Err(Error::new(SqlState::INVALID_CATALOG_NAME, what));
         }
         let mut presence = running.presence.lock();
-        if presence.keepers > 0 {
+        if presence.exclusions > 0 {
             let what = format!("database \"{name}\" is being dropped or renamed");
             return Err(Error::new(OBJECT_IN_USE, what));
         }
@@ -370,13 +370,13 @@ impl Databases {
         name: String,
         force: bool,
     ) -> Result<Box<dyn Any + Send>> {
-        running.presence.lock().keepers += 1;
-        let keeper = Keeper(Arc::clone(&running));
+        running.presence.lock().exclusions += 1;
+        let exclusion = Exclusion(Arc::clone(&running));
         let began = Instant::now();
         loop {
             let sessions = running.presence.lock().sessions;
             if sessions == 0 {
-                return Ok(Box::new(keeper));
+                return Ok(Box::new(exclusion));
             }
             if began.elapsed() > LEAVE_WAIT {
                 let what = format!("database \"{name}\" is being accessed by other users");

@@ -289,7 +289,8 @@ fn work(shared: &Shared, worker: u32, lane: &mut Lane) {
     let mut overlay = Overlay::new(catalog, shared.snapshot_height, nowhere, reads);
     let mut frame = Frame::metered(Meter::of(shared.block.budget));
     let mut prefetching = Prefetching::new(Arc::clone(&shared.catalog), shared.done.len());
-    let mut keeper = Keeper { counter: shared.numbers.counter(), lane, scratch: Vec::new() };
+    let mut lane_writer =
+        LaneWriter { counter: shared.numbers.counter(), lane, scratch: Vec::new() };
     loop {
         let first = shared.next.fetch_add(prefetching::GROUP, Ordering::Relaxed);
         let rest = shared.block.transactions.get(first..).unwrap_or_default();
@@ -306,7 +307,7 @@ fn work(shared: &Shared, worker: u32, lane: &mut Lane) {
             };
             overlay.restart(moment);
             let run = work.run(&mut frame, &mut overlay);
-            let mut simulated = keeper.keep(run, &mut overlay, &shared.catalog, moment.now_us);
+            let mut simulated = lane_writer.keep(run, &mut overlay, &shared.catalog, moment.now_us);
             simulated.lane = worker;
             let fresh = shared.done[position].set(simulated).is_ok();
             debug_assert!(fresh, "a position is drawn once");
@@ -315,14 +316,14 @@ fn work(shared: &Shared, worker: u32, lane: &mut Lane) {
 }
 
 /// Puts what a transaction did into a lane.
-struct Keeper<'a> {
+struct LaneWriter<'a> {
     counter: Counter<'a>,
     lane: &'a mut Lane,
     /// A row's values while a blind update is applied.
     scratch: Vec<Value>,
 }
 
-impl Keeper<'_> {
+impl LaneWriter<'_> {
     fn keep(
         &mut self,
         run: Result<ProgramResult, Stop>,

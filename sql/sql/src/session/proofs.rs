@@ -30,7 +30,7 @@ impl Session {
         let rows = match query {
             ProofQuery::Rows { table, which, key } => {
                 let range = self.key_range(*table, *which, key, parameters)?;
-                self.keeper()?;
+                self.proofs()?;
                 let engine = Arc::clone(&self.database.engine);
                 let rows = engine.prove_rows(&range).await?;
                 check_found(*which, rows.rows.len())?;
@@ -43,7 +43,7 @@ impl Session {
     }
 
     fn prove_from_files(&self, query: &ProofQuery, parameters: &[Value]) -> Result<String> {
-        let keeper = self.keeper()?;
+        let proofs = self.proofs()?;
         let number = |value: &Expr, what: &str| -> Result<u64> {
             let value = self.argument(value, parameters)?;
             let value = value.as_int().ok_or_else(|| no_value(what))?;
@@ -59,7 +59,7 @@ impl Session {
                     let what = format!("block {block} has no transaction {index}");
                     Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
                 })?;
-                let (receipt, user) = aside(false, || keeper.receipt(block, index))?;
+                let (receipt, user) = aside(false, || proofs.receipt(block, index))?;
                 if user.as_deref() != Some(self.info.party().principal) {
                     let what = "take the receipt of another user's transaction";
                     self.check_must_be(RoleId::READ_ALL_DATA, what)?;
@@ -68,14 +68,14 @@ impl Session {
             }
             ProofQuery::Head { block } => {
                 let block = number(block, "block")?;
-                let header = aside(false, || keeper.header(block))?;
+                let header = aside(false, || proofs.header(block))?;
                 self.anchored(Body::Head(Box::new(header)))
             }
-            ProofQuery::SignedHead => aside(false, || keeper.signed_head()),
-            ProofQuery::VerifierKey => Ok(keeper.verifier_key()),
+            ProofQuery::SignedHead => aside(false, || proofs.signed_head()),
+            ProofQuery::VerifierKey => Ok(proofs.verifier_key()),
             ProofQuery::Consistency { old, new } => {
                 let (old, new) = (number(old, "old")?, number(new, "new")?);
-                let proof = aside(false, || keeper.consistency(old, new))?;
+                let proof = aside(false, || proofs.consistency(old, new))?;
                 Ok(proof.to_json()?.to_string())
             }
             ProofQuery::Rows { .. } | ProofQuery::LastCommit => {
@@ -85,9 +85,9 @@ impl Session {
         }
     }
 
-    fn keeper(&self) -> Result<Arc<dyn LedgerProofs>> {
-        let keeper = self.database.shared_state.proofs.get().cloned();
-        keeper.ok_or_else(|| {
+    fn proofs(&self) -> Result<Arc<dyn LedgerProofs>> {
+        let proofs = self.database.shared_state.proofs.get().cloned();
+        proofs.ok_or_else(|| {
             let what = "this server has no ledger's files to make proofs from";
             Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
         })
@@ -95,10 +95,10 @@ impl Session {
 
     /// A proof's file, with the way to a signed head.
     fn anchored(&self, body: Body) -> Result<String> {
-        let keeper = self.keeper()?;
+        let proofs = self.proofs()?;
         let mut proof = Proof { body, anchor: ledger::Anchor::None };
         let height = proof.header().map_or(0, |header| header.height);
-        proof.anchor = aside(false, || keeper.anchor(height))?;
+        proof.anchor = aside(false, || proofs.anchor(height))?;
         Ok(proof.to_json()?.to_string())
     }
 
@@ -108,8 +108,8 @@ impl Session {
         let head = match self.database.engine.retention().head_of(decided) {
             Some(head) => head.hash,
             None => {
-                let keeper = self.keeper()?;
-                aside(false, || keeper.header(decided))?.hash()
+                let proofs = self.proofs()?;
+                aside(false, || proofs.header(decided))?.hash()
             }
         };
         let [block, index] = [origin.height as i64, i64::from(origin.index)].map(Value::Int);
