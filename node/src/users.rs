@@ -10,7 +10,7 @@
 //! Without a file, a client from the same machine (loopback, the Unix-domain socket) is
 //! trusted, and no other is admitted. With one, all clients prove who they are, wherever they
 //! come from. A stranger is asked for a proof of as many iterations as most users are, so as not to
-//! be told apart by that.
+//! be distinguished by that.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

@@ -41,8 +41,9 @@
 //! does not mean that the bad one was ever acknowledged. `durable_below` decides: when a record was
 //! written, all records below that height had been synced already. If any record after the bad
 //! record N says more than N, block N was on disk and is damaged. If none does, N may have been
-//! torn by a crash, and the two cannot be told apart: "torn or damaged tail at block N". A mark is
-//! such a record, too: what was acknowledged a moment ago, or before a clean stop, is never torn.
+//! torn by a crash, and the two cannot be distinguished: "torn or damaged tail at block N". A mark
+//! is such a record, too: what was acknowledged a moment ago, or before a clean stop, is never
+//! torn.
 //!
 //! **Salt.** To find those later records, a reader looks at every offset, and envelopes are
 //! bytes that a stranger chose, for instance a complete record. All record checksums start with the

@@ -15,7 +15,7 @@ pub type Row = Box<[Value]>;
 
 /// Reads and writes of one transaction. Implemented by every protocol; generic, never `dyn`.
 ///
-/// Two kinds of read are told apart, because update commands commute with the second only:
+/// Two kinds of read are distinguished, because update commands commute with the second only:
 /// *value reads* (`read`, `scan`) see what a row holds; *existence reads* (`exists`, and what
 /// `update`, `insert` and `delete` return) see only whether it is there.
 ///

@@ -2,8 +2,8 @@
 //!
 //! `startup_cost FOLDER WORKLOAD PROTOCOL BLOCKS TRANSACTIONS [SETTING=NUMBER …] [only=WAY …]`. The
 //! ledger is made in a new folder; the first lines say at which rate its blocks were executed and
-//! sealed, once for each number of workers, without the disk. Loading the checkpoint is told apart.
-//! Behind each wall time stands the processors' time of all threads.
+//! sealed, once for each number of workers, without the disk. Loading the checkpoint is
+//! distinguished. Behind each wall time stands the processors' time of all threads.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -14,7 +14,7 @@ pub enum Mutant {
     UpstreamIgnored,
     /// Pieces of unknown keys and ranges run beside others.
     NoBarriers,
-    /// Keys are told apart by all their columns, also where ranges cover some of them.
+    /// Keys are distinguished by all their columns, also where ranges cover some of them.
     RangesIgnored,
     /// Rows that were written ad hoc are no reason to share a block.
     NoPseudoWriters,

@@ -22,7 +22,7 @@
 //! waits.* A reader below `H` turns to the versions whether or not the writer is between (3) and
 //! (6), so a writer that lost its processor delays no reader. Later touches in `H` make no version
 //! and skip (1) and (2): no snapshot lies inside a block. (But for a later step of the block, whose
-//! net changes are told by themselves: its first touch keeps what the step found, see
+//! net changes are reported by themselves: its first touch keeps what the step found, see
 //! [`Store::begin_step`](crate::Store::begin_step).)
 //!
 //! A block may take a write back ([`Records::revert`]): the record gets its old words and its old

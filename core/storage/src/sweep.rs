@@ -37,8 +37,8 @@
 //!    may dangle and are not followed.
 //! 2. A chunk is freed when no chain leads into it above the horizon: each of its versions was
 //!    unlinked or moved, or belongs to a record that has forgotten it.
-//! 3. The before-images that a block's changes are told from are reached without a chain. Chunks
-//!    of blocks that are not told yet are left alone.
+//! 3. The before-images that a block's changes are reported from are reached without a chain.
+//!    Chunks of blocks that are not told yet are left alone.
 
 use types::Height;
 

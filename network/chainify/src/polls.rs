@@ -64,13 +64,13 @@ impl Polls {
         let poll =
             polls.entry((height, stage)).or_insert_with(|| Poll::new(electors, height, stage));
         let member = vote.member;
-        let was_told = poll.ballot.contradicting().contains(&member);
+        let was_reported = poll.ballot.contradicting().contains(&member);
         let taken = poll.ballot.count(vote);
         let is_split = poll.is_split;
         drop(polls);
         match taken {
             Taken::First => self.heard.notify_waiters(),
-            Taken::Contradicting if !was_told => {
+            Taken::Contradicting if !was_reported => {
                 let what = stage_name(stage, height);
                 return Some(format!("organisation {member} has signed two values for {what}"));
             }
@@ -96,13 +96,13 @@ impl Polls {
         let verdict = poll.ballot.verdict(own);
         let is_new = verdict == Verdict::Split && !poll.is_split;
         poll.is_split |= is_new;
-        let told = is_new.then(|| {
+        let reported = is_new.then(|| {
             let one = |(member, value): (u64, Hash)| format!("{member}: {}", short(&value));
             let votes: Vec<String> = poll.ballot.values().map(one).collect();
             let (what, enough) = (stage_name(stage, height), poll.ballot.enough());
             format!("{what} has no value with {enough} votes: {}", votes.join(", "))
         });
-        (verdict, poll.ballot.lacking(), told)
+        (verdict, poll.ballot.lacking(), reported)
     }
 
     /// Votes of blocks from a height on.
@@ -146,34 +146,34 @@ mod tests {
 
     /// What three members of which all must agree are told of votes that come in this order, and
     /// asked for a verdict behind each.
-    fn told(order: [(u64, u8); 3]) -> Vec<String> {
+    fn reported(order: [(u64, u8); 3]) -> Vec<String> {
         let keys = (1..=3).map(|id| (id, key(id).public())).collect();
         let electors = Electors { ledger_id: [7; 16], keys, votes: 3, liars: 0, above: None };
         let (polls, place) = (Polls::default(), (5, Stage::Result));
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (member, value) in order {
             let said = Ballot::new(Stage::Result, &electors, 5).said([value; 32]);
             let vote = key(member).vote([7; 16], member, said);
             for _ in 0..2 {
-                told.extend(polls.count(&electors, place, (5, 4), vote));
+                reported.extend(polls.count(&electors, place, (5, 4), vote));
             }
-            told.extend(polls.verdict(&electors, place, [1; 32]).2);
+            reported.extend(polls.verdict(&electors, place, [1; 32]).2);
         }
         assert_eq!(polls.since(5).len(), 3);
         assert_eq!(polls.since(6), []);
-        told
+        reported
     }
 
     #[test]
     fn where_no_value_has_enough_each_vote_is_told_once_in_whatever_order() {
         let all = [(1, 1), (2, 2), (3, 1)];
         for (a, b, c) in [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)] {
-            let told = told([all[a], all[b], all[c]]).join("\n");
+            let reported = reported([all[a], all[b], all[c]]).join("\n");
             for (member, value) in all {
                 let value = short(&[value; 32]);
-                let named = told.matches(&format!("{member}: {value}")).count()
-                    + told.matches(&format!("organisation {member} has {value}")).count();
-                assert_eq!(named, 1, "{told}");
+                let named = reported.matches(&format!("{member}: {value}")).count()
+                    + reported.matches(&format!("organisation {member} has {value}")).count();
+                assert_eq!(named, 1, "{reported}");
             }
         }
     }

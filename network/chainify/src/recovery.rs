@@ -88,7 +88,7 @@ impl Member {
         };
         if executed.result.hash() != certificate.said.result_hash {
             let again = self.deviation(batch.height(), Ok(&executed), certificate).await;
-            self.shared.event(format!("once more: {}", again.told(self.shared.member)));
+            self.shared.event(format!("once more: {}", again.reported(self.shared.member)));
             return Ok(false);
         }
         self.shared.certified(stage, certificate)?;

@@ -137,7 +137,7 @@ impl Shared {
 
     /// It has come to something else than was agreed on.
     pub(crate) fn deviates(&self, deviation: Deviation) {
-        self.event(deviation.told(self.member));
+        self.event(deviation.reported(self.member));
         self.status.send_modify(|status| {
             status.deviations.push_back(deviation);
             if status.deviations.len() > DEVIATIONS_MAX {
@@ -166,14 +166,14 @@ impl Shared {
     /// A vote of any organisation, whenever it comes.
     pub(crate) fn heard(&self, stage: Stage, height: Height, vote: Vote) {
         let Status { ordered, agreed, .. } = *self.status.borrow();
-        let told = self.polls.count(&self.electors, (height, stage), (ordered, agreed), vote);
-        told.into_iter().for_each(|told| self.event(told));
+        let reported = self.polls.count(&self.electors, (height, stage), (ordered, agreed), vote);
+        reported.into_iter().for_each(|reported| self.event(reported));
     }
 
     /// What the votes come to, and who has not given one.
     pub(crate) fn verdict(&self, stage: Stage, height: Height, own: Hash) -> (Verdict, Vec<u64>) {
-        let (verdict, lacking, told) = self.polls.verdict(&self.electors, (height, stage), own);
-        told.into_iter().for_each(|told| self.event(told));
+        let (verdict, lacking, reported) = self.polls.verdict(&self.electors, (height, stage), own);
+        reported.into_iter().for_each(|reported| self.event(reported));
         (verdict, lacking)
     }
 

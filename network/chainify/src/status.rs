@@ -45,7 +45,7 @@ pub struct Deviation {
 
 impl Deviation {
     /// For people.
-    pub fn told(&self, member: u64) -> String {
+    pub fn reported(&self, member: u64) -> String {
         let Deviation { height, here, there, agree, rows, more, .. } = self;
         let rows = rows.join("; ");
         let rows = if *more == 0 { rows } else { format!("{rows} and {more} more") };
@@ -185,7 +185,10 @@ mod tests {
         let bytes = status.encode();
         assert_eq!(Status::decode(&bytes).unwrap(), status);
         assert!(Status::decode(&Bytes::from_static(b"\x01a")).is_err());
-        let told = deviation.told(2);
-        assert!(told.ends_with("in accounts (id = 7) is missing here and 4 more"), "{told}");
+        let reported = deviation.reported(2);
+        assert!(
+            reported.ends_with("in accounts (id = 7) is missing here and 4 more"),
+            "{reported}"
+        );
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// Of one cause.
 const EVERY: Duration = Duration::from_secs(60);
-/// Causes that are told apart; more of them are told as if they were new.
+/// Causes that are distinguished; more of them are told as if they were new.
 const CAUSES_MAX: usize = 64;
 
 /// Says when one cause was last told.

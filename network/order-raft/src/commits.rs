@@ -55,7 +55,7 @@ struct State {
     /// The lead that has reached it, and the last commit that it was told of or is to be.
     reached: Option<(Vote<u64>, Option<LogId<u64>>)>,
     put_off: Option<(Instant, Append)>,
-    /// A task is about that tells it what was put off.
+    /// A task is about that tells it what was deferred.
     is_awaited: bool,
 }
 
@@ -72,7 +72,7 @@ impl Known {
     pub fn judge(&self, append: &Append, asked: &Asked) -> Verdict {
         let mut state = lock(&self.0);
         let news = match &state.reached {
-            Some((lead, told)) => *lead == append.vote && append.leader_commit > *told,
+            Some((lead, reported)) => *lead == append.vote && append.leader_commit > *reported,
             None => false,
         };
         if !append.entries.is_empty() || !news || asked.lately() {
@@ -91,7 +91,7 @@ impl Known {
         lock(&self.0).reached = is_reached.then_some((lead, commit));
     }
 
-    /// What was put off long enough, `None` if nothing is, for a task that ends then.
+    /// What was deferred long enough, `None` if nothing is, for a task that ends then.
     pub fn due(&self) -> Option<Result<Append, Instant>> {
         let mut state = lock(&self.0);
         match state.put_off.take() {
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    fn told(known: &Known, append: &Append) {
+    fn reported(known: &Known, append: &Append) {
         known.answered(append.vote, append.leader_commit, true);
     }
 
@@ -138,12 +138,12 @@ mod tests {
         assert_eq!(known.judge(&append(3, None), &asked), Verdict::Now, "it was never reached");
         let entry = append(3, Some(4));
         assert_eq!(known.judge(&entry, &asked), Verdict::Now);
-        told(&known, &entry);
+        reported(&known, &entry);
         assert_eq!(known.judge(&append(4, None), &asked), Verdict::Later { awaited: false });
         assert!(matches!(known.due(), Some(Err(_))), "too early");
         let entry = append(4, Some(5));
         assert_eq!(known.judge(&entry, &asked), Verdict::Now);
-        told(&known, &entry);
+        reported(&known, &entry);
         assert!(known.due().is_none(), "the entry has told it");
         assert_eq!(known.judge(&append(5, None), &asked), Verdict::Later { awaited: false });
         assert_eq!(known.judge(&append(6, None), &asked), Verdict::Later { awaited: true });
@@ -155,14 +155,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_asks_or_was_not_reached_is_told_at_once() {
         let (known, asked) = (Known::default(), Asked::default());
-        told(&known, &append(3, Some(4)));
+        reported(&known, &append(3, Some(4)));
         asked.note();
         assert_eq!(known.judge(&append(4, None), &asked), Verdict::Now);
         tokio::time::sleep(PROMPT_FOR).await;
         assert_eq!(known.judge(&append(4, None), &asked), Verdict::Later { awaited: false });
         known.answered(append(4, None).vote, None, false);
         assert_eq!(known.judge(&append(5, None), &asked), Verdict::Now);
-        told(&known, &append(5, None));
+        reported(&known, &append(5, None));
         let other = AppendEntriesRequest { vote: Vote::new_committed(2, 1), ..append(6, None) };
         assert_eq!(known.judge(&other, &asked), Verdict::Now, "another lead");
     }

@@ -140,7 +140,7 @@ impl Peer {
         })
     }
 
-    /// What was put off, until nothing is any more. A refusal is found out by the next heartbeat.
+    /// What was deferred, until nothing is any more. A refusal is found out by the next heartbeat.
     async fn tell_later(self, option: RPCOption) {
         sleep(LATER).await;
         while let Some(due) = self.known.due() {

@@ -58,12 +58,12 @@ async fn serve(folder: &Path, connections: usize) -> Result<Exit> {
     let answers = Arc::new(Answers(Arc::clone(member.shared())));
     let mut events = member.shared().watch();
     println!("organisation {} listens on {address}", secrets.id);
-    let told = tokio::spawn(async move {
-        let mut told = 0;
+    let reported = tokio::spawn(async move {
+        let mut reported = 0;
         while events.changed().await.is_ok() {
             let events = events.borrow_and_update().events.clone();
-            events.iter().skip(told).for_each(|event| eprintln!("{event}"));
-            told = events.len();
+            events.iter().skip(reported).for_each(|event| eprintln!("{event}"));
+            reported = events.len();
         }
     });
     let mut terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
@@ -75,7 +75,7 @@ async fn serve(folder: &Path, connections: usize) -> Result<Exit> {
         _ = terminated.recv() => Ok(Exit::Ok),
         _ = tokio::signal::ctrl_c() => Ok(Exit::Ok),
     };
-    told.abort();
+    reported.abort();
     ended
 }
 
@@ -130,7 +130,7 @@ async fn submit(folder: &Path, statements: &[String], output: Output) -> Result<
         };
         height += 1;
         if let Some(outcome) = outcome_of(order, result, &envelope)? {
-            return told(height, outcome, output);
+            return reported(height, outcome, output);
         }
     }
     bail!("the transaction was taken, and is in no block yet: tally chainify status tells why")
@@ -146,7 +146,7 @@ fn outcome_of(order: &Bytes, result: &Bytes, envelope: &Bytes) -> Result<Option<
     Ok(result.outcomes().get(index).and_then(|it| Outcome::decode(it)))
 }
 
-fn told(height: u64, outcome: Outcome, output: Output) -> Result<Exit> {
+fn reported(height: u64, outcome: Outcome, output: Output) -> Result<Exit> {
     let word = match outcome {
         Outcome::Succeeded => "succeeded",
         Outcome::Failed => "failed",

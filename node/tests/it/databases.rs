@@ -175,9 +175,9 @@ async fn a_dropped_database_is_moved_aside_whole() {
         let store = open(&node, "store").await;
         assert_eq!(list(&store, "SELECT count(*) FROM t").await, ["0"]);
         let refused = own.batch_execute("DROP DATABASE store").await.unwrap_err();
-        let told = refused.as_db_error().unwrap();
-        assert_eq!(told.code().code(), "55006", "{told:?}");
-        assert_eq!(told.detail(), Some("There is 1 other session using the database."));
+        let reported = refused.as_db_error().unwrap();
+        assert_eq!(reported.code().code(), "55006", "{reported:?}");
+        assert_eq!(reported.detail(), Some("There is 1 other session using the database."));
         own.batch_execute("DROP DATABASE store WITH (FORCE)").await.unwrap();
         assert!(store.batch_execute("SELECT 1").await.is_err(), "its session has ended");
         assert_eq!(code(enter(&node, "tally", "store").await), "3D000");
@@ -311,12 +311,12 @@ async fn a_killed_node_has_each_database_whole_or_not_at_all() {
         }
         dropped = folders(&data.join("dropped")).len();
 
-        let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let (reported, mut heard) = tokio::sync::mpsc::unbounded_channel();
         let address = node.ready["listen"].as_str().unwrap().to_owned();
         let worker = tokio::spawn(async move {
             for number in 0.. {
                 let name = format!("d{round}_{number}");
-                let changed = work(&address, &name, &told).await;
+                let changed = work(&address, &name, &reported).await;
                 if changed.is_err() {
                     break;
                 }
@@ -340,7 +340,7 @@ async fn a_killed_node_has_each_database_whole_or_not_at_all() {
 async fn work(
     address: &str,
     name: &str,
-    told: &tokio::sync::mpsc::UnboundedSender<(String, Option<bool>)>,
+    reported: &tokio::sync::mpsc::UnboundedSender<(String, Option<bool>)>,
 ) -> Outcome<()> {
     let enter = async |database: &str| {
         let url = format!("postgresql://tally@{address}/{database}");
@@ -353,16 +353,16 @@ async fn work(
     let client = enter(name).await?;
     let text = format!("CREATE TABLE t (a text PRIMARY KEY); INSERT INTO t VALUES ('{name}')");
     client.batch_execute(&text).await?;
-    told.send((name.to_owned(), Some(true))).unwrap();
+    reported.send((name.to_owned(), Some(true))).unwrap();
     drop(client);
     // From here on it may be there or not.
-    told.send((name.to_owned(), None)).unwrap();
+    reported.send((name.to_owned(), None)).unwrap();
     if !name.ends_with(['0', '2', '4', '6', '8']) {
-        told.send((name.to_owned(), Some(true))).unwrap();
+        reported.send((name.to_owned(), Some(true))).unwrap();
         return Ok(());
     }
     own.batch_execute(&format!("DROP DATABASE {name}")).await?;
-    told.send((name.to_owned(), Some(false))).unwrap();
+    reported.send((name.to_owned(), Some(false))).unwrap();
     Ok(())
 }
 
@@ -373,10 +373,10 @@ async fn a_cluster_makes_no_databases() {
     let client = cluster.connect(0).await;
     for text in ["CREATE DATABASE shop", "DROP DATABASE shop", "ALTER DATABASE shop RENAME TO b"] {
         let refused = client.batch_execute(text).await.unwrap_err();
-        let told = refused.as_db_error().unwrap();
-        assert_eq!(told.code().code(), "0A000", "{told:?}");
-        assert!(told.message().ends_with("in a cluster is not supported"), "{told:?}");
-        assert!(told.hint().unwrap().contains("cluster of its own"), "{told:?}");
+        let reported = refused.as_db_error().unwrap();
+        assert_eq!(reported.code().code(), "0A000", "{reported:?}");
+        assert!(reported.message().ends_with("in a cluster is not supported"), "{reported:?}");
+        assert!(reported.hint().unwrap().contains("cluster of its own"), "{reported:?}");
     }
     assert!(folders(&cluster.data(0).join("databases")).is_empty());
 }

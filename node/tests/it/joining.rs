@@ -348,10 +348,10 @@ async fn a_joiner_takes_nothing_from_a_donor_that_lies() {
     let fourth = named.split(", ").find(|member| member.starts_with("4 ")).unwrap();
     let log = all.join("alone.log");
     let mut alone = ready(start_logged(&liar, &log));
-    let told = alone.connect().await;
-    insert(&told, 1_000..1_200).await;
-    let both = format!("SET ledger.members = '{}, {fourth}'", shown(&told).await);
-    told.batch_execute(&both).await.unwrap();
+    let reported = alone.connect().await;
+    insert(&reported, 1_000..1_200).await;
+    let both = format!("SET ledger.members = '{}, {fourth}'", shown(&reported).await);
+    reported.batch_execute(&both).await.unwrap();
     // From then on it answers the fourth.
     said(&log, &fourth[..20]);
 

@@ -13,7 +13,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 /// The line of a member in `tally cluster status`.
-fn told_of(cluster: &TestCluster, node: usize) -> String {
+fn reported_by(cluster: &TestCluster, node: usize) -> String {
     let shown = run(&["cluster", "status", "--folder", path(&cluster.all())]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     let line = shown.lines().find(|line| line.starts_with(&format!("{} ", node + 1)));
@@ -34,7 +34,7 @@ async fn status_tells_a_dead_a_frozen_and_a_starting_member_apart() {
     cluster.nodes[1].take().unwrap().signal(Signal::KILL);
     let frozen = cluster.nodes[2].as_ref().unwrap();
     send(&frozen.child, Signal::STOP);
-    let (dead, away) = (told_of(&cluster, 1), told_of(&cluster, 2));
+    let (dead, away) = (reported_by(&cluster, 1), reported_by(&cluster, 2));
     send(&frozen.child, Signal::CONT);
     assert!(dead.contains("down, or starting: nothing listens"), "{dead}");
     assert!(away.contains("unreachable") && away.contains("frozen, or cut off"), "{away}");

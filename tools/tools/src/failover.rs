@@ -50,9 +50,9 @@ pub fn run(arguments: &arguments::Failover, output: Output) -> Result<Exit> {
     let (mut away, mut acknowledged) = (Vec::new(), BTreeSet::new());
     for kill in 0..*kills {
         step.advance(f64::from(kill) / f64::from(*kills));
-        let (waited, told) = kill_once(&mut members, &runtime, kill)?;
+        let (waited, reported) = kill_once(&mut members, &runtime, kill)?;
         away.push(waited);
-        acknowledged.extend(told);
+        acknowledged.extend(reported);
     }
     step.end("");
     let client = runtime.block_on(members.target(1).connect())?;
@@ -114,17 +114,17 @@ impl Writer {
         let task = runtime.spawn(async move {
             let client = target.connect().await?;
             let insert = client.prepare("INSERT INTO probes VALUES ($1)").await?;
-            let (mut told, mut id) = (Vec::new(), from);
+            let (mut reported, mut id) = (Vec::new(), from);
             while !stop.load(Ordering::Relaxed) {
                 let sent = Instant::now();
                 if client.execute(&insert, &[&id]).await.is_ok() {
-                    told.push(id);
+                    reported.push(id);
                     let _ = tell.send(sent);
                 }
                 id += 1;
                 tokio::time::sleep(PAUSE).await;
             }
-            Ok(told)
+            Ok(reported)
         });
         Writer { ends, answers, task }
     }

@@ -178,8 +178,8 @@ impl Members {
     pub fn settle_heights(&self) -> Result<()> {
         let running = self.running();
         self.until("the members to come to the same", |status| {
-            let told = status.iter().filter(|(member, _)| running.contains(member));
-            let heads: Vec<&Value> = told.map(|(_, says)| &says["head"]).collect();
+            let reported = status.iter().filter(|(member, _)| running.contains(member));
+            let heads: Vec<&Value> = reported.map(|(_, says)| &says["head"]).collect();
             heads.len() == running.len() && heads.windows(2).all(|two| two[0] == two[1])
         })?;
         Ok(())
@@ -189,13 +189,13 @@ impl Members {
     pub fn settle(&self) -> Result<()> {
         let running = self.running();
         self.until("the members to come to the same", |status| {
-            let told = status.iter().filter(|(member, _)| running.contains(member));
-            let heads: Vec<&Value> = told.clone().map(|(_, says)| &says["head"]).collect();
+            let reported = status.iter().filter(|(member, _)| running.contains(member));
+            let heads: Vec<&Value> = reported.clone().map(|(_, says)| &says["head"]).collect();
             let certified =
                 |(_, says): &(u16, Value)| says["votes"]["certified"][0] == says["height"];
             heads.len() == running.len()
                 && heads.windows(2).all(|two| two[0] == two[1])
-                && told.clone().all(certified)
+                && reported.clone().all(certified)
         })?;
         Ok(())
     }

@@ -114,7 +114,7 @@ impl Acl {
     /// 0LP01 for a grant option that would come back to who gave it; 54000 for too many grants.
     pub fn grant(&mut self, made: Grant, owner: RoleId) -> Result<()> {
         if !made.grantable.is_empty() {
-            self.check_circle(&made, owner)?;
+            self.check_cycle(&made, owner)?;
         }
         let same =
             |grant: &&mut Grant| grant.grantee == made.grantee && grant.grantor == made.grantor;
@@ -135,7 +135,7 @@ impl Acl {
 
     /// A grant option may not lead back to the role that gives it: without that grant, the grantor
     /// must have the option still.
-    fn check_circle(&self, made: &Grant, owner: RoleId) -> Result<()> {
+    fn check_cycle(&self, made: &Grant, owner: RoleId) -> Result<()> {
         let Grantee::Role(grantee) = made.grantee else { return Ok(()) };
         if grantee == owner || made.grantor == owner {
             return Ok(());
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn grant_options_form_no_circles() {
+    fn grant_options_form_no_cycles() {
         let mut acl = new();
         acl.grant(grant(OWNER, ADA, true), OWNER).unwrap();
         acl.grant(grant(ADA, BOB, true), OWNER).unwrap();

@@ -14,8 +14,8 @@
 //! transactions and outcomes hold; and, in each of the ways that [`ReplayCounts`] counts, that each
 //! of them changed the rows that its effects root says: keys, images before, images after, heights
 //! of the changes before. So the state at the head is the one that the ledger's headers commit to,
-//! also where a row log or PACMAN made it. Outcomes are told again, and compared, where blocks are
-//! executed under their protocol: always in [`replay`], at a start unless it was spared that.
+//! also where a row log or PACMAN made it. Outcomes are reported again, and compared, where blocks
+//! are executed under their protocol: always in [`replay`], at a start unless it was spared that.
 //! Whatever fails a check at a start is executed instead, and that is said.
 //!
 //! *The way by default* is the protocol itself: see [`follow`] for the figures.

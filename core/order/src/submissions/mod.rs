@@ -328,7 +328,7 @@ impl Submissions {
         }
         let known_expires_us = known.expires_us;
         // What expires earlier may be a late copy of an attempt before the last one. Attempts that
-        // expire in the same microsecond are not told apart.
+        // expire in the same microsecond are not distinguished.
         if entry.expires_us < known_expires_us {
             return Admission::Refused(expires_before(known));
         }

@@ -31,8 +31,8 @@
 //!   those with RAW by descending TID, then those without by ascending TID
 //! ```
 //!
-//! *Invariants.* The first transaction of a block has no smaller TID, so it commits; what was put
-//! off comes first in the next block, so nothing starves. With reordering, who writes nothing
+//! *Invariants.* The first transaction of a block has no smaller TID, so it commits; what was
+//! deferred comes first in the next block, so nothing starves. With reordering, who writes nothing
 //! commits. The outcome does not depend on the number of workers: reservations are minima.
 //!
 //! *Departures from the paper.*

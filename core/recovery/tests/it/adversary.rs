@@ -22,7 +22,8 @@ use crate::ledgered::{LEDGER_ID, Ledgered};
 /// One of each kind: blocks in order, deferring, overlapping, arriving, arriving without an order.
 const PROTOCOLS: [&str; 5] = ["serial", "aria", "harmony:inter_block=on", "silo", "si"];
 
-/// No serial order explains its blocks: results hold row images, and outcomes are not told again.
+/// No serial order explains its blocks: results hold row images, and outcomes are not reported
+/// again.
 const IMAGED: &str = "si";
 
 /// The block that reads the time, the user and a seed, and whose rows are inserted, updated,
@@ -513,7 +514,7 @@ fn row_images_are_held_against_the_effects_alone() {
     };
     let bare = altered(&blocks, PLAIN, Alteration::Bodies(&alter));
     assert_eq!(found(&bare, &head), Execution, "no images");
-    // What it says of how a transaction ended is not told again.
+    // What it says of how a transaction ended is not reported again.
     let alter = |block: &mut Block| {
         let (images, ended) = split_images(&block.outcomes[1]).unwrap();
         assert!(matches!(Reported::decode(ended), Ok(Reported::Committed { .. })));

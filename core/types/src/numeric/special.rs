@@ -112,7 +112,7 @@ fn special_power(base: &Numeric, exponent: &Numeric) -> Result<Numeric> {
     Ok(infinity(base.is_negative() && exponent.is_finite() && is_odd(exponent)))
 }
 
-/// Of `sqrt`, `exp` and `ln`, whose errors are told before.
+/// Of `sqrt`, `exp` and `ln`, whose errors are reported before.
 pub(super) fn itself(x: &Numeric) -> Option<Numeric> {
     if x.is_finite() { None } else { Some(x.clone()) }
 }

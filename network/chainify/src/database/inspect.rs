@@ -170,7 +170,7 @@ fn sorted(schema: &Schema, references: &BTreeSet<(String, String)>) -> Result<Ve
         let waits =
             |name: &str| references.iter().any(|(from, to)| from == name && !sorted.contains(to));
         let Some(place) = left.iter().position(|name| !waits(name)) else {
-            let why = format!("Foreign keys among {} go round in a circle.", left.join(", "));
+            let why = format!("Foreign keys among {} form a cycle.", left.join(", "));
             return Err(refused(left[0], why));
         };
         sorted.push(left.remove(place).to_owned());

@@ -93,7 +93,7 @@ impl Link {
             let _ = self.conn.query_drop(format!("SET @{PREFIX}_place = NULL")).await;
             return Err(trouble);
         }
-        // Only statements of the ledger are told apart by it, and what this session does beside
+        // Only statements of the ledger are distinguished by it, and what this session does beside
         // them changes no chained table.
         Ok(())
     }

@@ -20,7 +20,7 @@ impl Link {
     pub(super) async fn connect(url: &str) -> Result<Link> {
         let name = without_password(url);
         let refused = |error: &tokio_postgres::Error| {
-            let detail = told(error);
+            let detail = reported(error);
             Error::new(
                 SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
                 format!("cannot connect to {name}"),
@@ -137,7 +137,7 @@ impl Link {
     }
 }
 
-fn told(error: &tokio_postgres::Error) -> String {
+fn reported(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(server) => format!("{}: {}", server.code().code(), server.message()),
         None => std::error::Error::source(error)
@@ -147,7 +147,7 @@ fn told(error: &tokio_postgres::Error) -> String {
 
 /// Whose fault an error is.
 fn of(error: &tokio_postgres::Error) -> Trouble {
-    let detail = told(error);
+    let detail = reported(error);
     let Some(code) = error.as_db_error().map(tokio_postgres::error::DbError::code) else {
         return Trouble::Sick(detail);
     };

@@ -6,7 +6,7 @@ use chainify::dialect::Dialect;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::random::{Model, Step, image, key_text, row, steps, table, told};
+use crate::random::{Model, Step, image, key_text, reported, row, steps, table};
 use crate::servers::{Server, mariadb, postgres, traces};
 
 /// Runs steps, each as a transaction; the model and the database come to the same.
@@ -23,7 +23,7 @@ async fn compare(server: &Server, steps: &[Step]) {
         assert_eq!(done.succeeded, model.step(step), "{sql}: {}", done.detail);
     }
     let entries = database.entries().await.unwrap();
-    assert_eq!(told(&entries), model.sorted());
+    assert_eq!(reported(&entries), model.sorted());
     assert!(
         entries.iter().all(|entry| entry.place.as_ref().is_some_and(|it| it.starts_with("1:")))
     );
@@ -114,7 +114,7 @@ async fn uninstalling_leaves_no_trace() {
     }
 }
 
-fn told_by(error: &types::Error) -> String {
+fn reported_by(error: &types::Error) -> String {
     format!("{} {}", error.message(), error.fields().detail.as_deref().unwrap_or_default())
 }
 
@@ -163,8 +163,8 @@ async fn what_has_no_canonical_form_is_refused_by_name() {
                 continue;
             }
             let error = inspected.expect_err(column);
-            let told = told_by(&error);
-            assert!(told.contains(why), "{column}: {told}");
+            let reported = reported_by(&error);
+            assert!(reported.contains(why), "{column}: {reported}");
         }
     }
 }
@@ -217,8 +217,8 @@ async fn tables_that_cannot_be_chained_are_refused_by_name() {
         let url = server.database(tables).await;
         let mut database = Database::connect(&url).await.unwrap();
         let error = database.inspect(&["t".to_owned()]).await.expect_err(tables);
-        let told = told_by(&error);
-        assert!(told.contains(why), "{tables}: {told}");
+        let reported = reported_by(&error);
+        assert!(reported.contains(why), "{tables}: {reported}");
         let error = database.inspect(&["none".to_owned()]).await.unwrap_err();
         assert!(error.message().contains("\"none\" does not exist"), "{error:?}");
     }

@@ -285,7 +285,7 @@ impl Model {
     }
 }
 
-pub fn told(entries: &[Entry]) -> Vec<(String, u64, Change, Option<Hash>, Option<Hash>)> {
+pub fn reported(entries: &[Entry]) -> Vec<(String, u64, Change, Option<Hash>, Option<Hash>)> {
     let one = |it: &Entry| (it.key.clone(), it.serial, it.kind, it.before, it.after);
     entries.iter().map(one).collect()
 }

@@ -159,12 +159,12 @@ fn a_leader_that_begins_again_hides_nothing_that_it_acknowledged() {
         cluster.heal();
         cluster.begin(leader, 0);
         // Who is not told asks again.
-        let told = (0..30).find_map(|_| {
+        let reported = (0..30).find_map(|_| {
             let reported = confirmed(&cluster, behind);
             cluster.pass(100);
             Some(reported.load(Ordering::SeqCst)).filter(|height| *height != u64::MAX)
         });
-        assert_eq!(told, Some(1), "{seed}");
+        assert_eq!(reported, Some(1), "{seed}");
     }
 }
 

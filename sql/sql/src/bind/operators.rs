@@ -290,7 +290,7 @@ fn shown_as_jsonb(left: Expr, right: Expr) -> (Expr, Expr) {
     (left, right)
 }
 
-/// Whether values can be told apart, as DISTINCT and GROUP BY do.
+/// Whether values can be distinguished, as DISTINCT and GROUP BY do.
 ///
 /// # Errors
 /// 42883 for `json`, of which two texts may mean the same.

@@ -292,7 +292,7 @@ mod tests {
     }
 
     /// All that a role is but its number.
-    fn told(catalog: &Catalog) -> Vec<String> {
+    fn reported(catalog: &Catalog) -> Vec<String> {
         let roles = &catalog.roles;
         let role = |role: &Arc<Role>| {
             let Role { name, attributes, verifier, valid_until_us, .. } = &**role;
@@ -301,10 +301,10 @@ mod tests {
         let membership = |one: &identity::Membership| {
             format!("{} in {}, {}", roles.name(one.member), roles.name(one.role), one.admin)
         };
-        let mut told: Vec<String> = roles.all().map(role).collect();
-        told.extend(roles.memberships().map(membership));
-        told.sort();
-        told
+        let mut reported: Vec<String> = roles.all().map(role).collect();
+        reported.extend(roles.memberships().map(membership));
+        reported.sort();
+        reported
     }
 
     #[test]
@@ -328,7 +328,7 @@ mod tests {
         for (owner, name) in [(BOOTSTRAP, "root"), (ada, "ada")] {
             let first = first_statements(&own, owner);
             let made = behind(Catalog::genesis_of("root"), &first);
-            assert_eq!(told(&made), told(&own));
+            assert_eq!(reported(&made), reported(&own));
             let database = crate::schema::catalog::Commented::Database;
             assert_eq!(made.roles.name(made.owner(&database)), name);
         }

@@ -455,7 +455,7 @@ impl Catalog {
     /// The index of that name and its table; primary keys count as index 0.
     pub fn find_index(&self, name: &str) -> Option<(&Arc<Table>, IndexId)> {
         let (namespace, name) = names::split(name);
-        // Names differ more often than schemas do, and are told apart in less time.
+        // Names differ more often than schemas do, and are distinguished in less time.
         let is_it = |table: &Table| {
             if !table.schema.hidden_row_id && table.primary_key_name == name {
                 return Some(0);

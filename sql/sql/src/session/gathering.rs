@@ -79,7 +79,7 @@ impl Session {
         let mut completion = self.acknowledge(ended.answer, certified, key.as_deref()).await?;
         completion.outcome = match completion.outcome {
             Outcome::Committed(_) => Outcome::Committed(answer),
-            Outcome::Rejected(error) => Outcome::Rejected(told(error, &refusals)),
+            Outcome::Rejected(error) => Outcome::Rejected(reported(error, &refusals)),
             retry => retry,
         };
         Ok(completion)
@@ -107,7 +107,7 @@ impl Session {
         let (whole, refusals) = self.gathered(drafted, view).await?;
         match engine.submit_signed(&whole, &principal) {
             Ok(submitted) => Ok((submitted, answer, refusals)),
-            Err(error) => Err(told(error, &refusals)),
+            Err(error) => Err(reported(error, &refusals)),
         }
     }
 
@@ -152,7 +152,7 @@ impl Session {
 
 /// With what those said who have not endorsed it. Where one has met other rows by now, the client
 /// is told that: to try again is what helps.
-fn told(error: Error, refusals: &[(String, Error)]) -> Error {
+fn reported(error: Error, refusals: &[(String, Error)]) -> Error {
     if error.code() != APPROVAL_MISSING || refusals.is_empty() {
         return error;
     }

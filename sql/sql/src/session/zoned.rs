@@ -131,7 +131,7 @@ fn in_utc(value: &mut ast::Expr, of: Option<&DataType>, zone: &Zone) -> Result<b
     if *of != DataType::Timestamptz || says_itself {
         return Ok(false);
     }
-    // What is no moment is told where it is bound.
+    // What is no moment is reported where it is bound.
     let Ok(moment) = zone.cast(&said, of, false) else { return Ok(false) };
     let text = moment.to_text(of);
     *value = parse_expression(&format!("'{text}'::{of}"))?;

@@ -411,7 +411,7 @@ fn a_statement_that_writes_very_much_locks_the_table() {
 }
 
 /// A transaction of before the ledger came to `2pl` respects no lock: who has read what it changes
-/// is told so at COMMIT, having written or not.
+/// is reported so at COMMIT, having written or not.
 #[test]
 fn what_respects_no_lock_costs_a_failure_and_no_anomaly() {
     block_on(async {

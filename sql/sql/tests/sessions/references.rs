@@ -218,7 +218,7 @@ fn merge_and_cascades_within_a_table_end_well() {
     });
 }
 
-const CIRCLES: &str = "CREATE TABLE tree (id int PRIMARY KEY,
+const CYCLES: &str = "CREATE TABLE tree (id int PRIMARY KEY,
                         up int REFERENCES tree ON UPDATE CASCADE ON DELETE CASCADE);
     CREATE TABLE dept (id int PRIMARY KEY, head int);
     CREATE TABLE emp (id int PRIMARY KEY,
@@ -229,7 +229,7 @@ const CIRCLES: &str = "CREATE TABLE tree (id int PRIMARY KEY,
     CREATE TABLE pay (emp int REFERENCES emp ON UPDATE CASCADE)";
 
 /// Statements that go in cycles, and what is left behind them: PostgreSQL's answers.
-const IN_CIRCLES: [(&str, &str, &str); 8] = [
+const IN_CYCLES: [(&str, &str, &str); 8] = [
     ("UPDATE tree SET id = id + 100", "00000", "SELECT sum(id - up) FROM tree WHERE up < id"),
     ("UPDATE tree SET id = 7, up = 9 WHERE id = 101", "23503", "SELECT count(*) FROM tree"),
     ("DELETE FROM tree WHERE id = 120", "00000", "SELECT count(*) FROM tree"),
@@ -247,7 +247,7 @@ fn actions_that_come_back_to_a_table_end_under_every_protocol() {
             for interactive in [false, true] {
                 let node = Node::new(protocol);
                 let mut client = node.session();
-                for table in CIRCLES.split(';') {
+                for table in CYCLES.split(';') {
                     client.run(table).await.unwrap();
                 }
                 for text in [
@@ -263,7 +263,7 @@ fn actions_that_come_back_to_a_table_end_under_every_protocol() {
                     client.run("BEGIN").await.unwrap();
                 }
                 let mut left = Vec::new();
-                for (text, expected, asked) in &IN_CIRCLES {
+                for (text, expected, asked) in &IN_CYCLES {
                     let got = run(&mut client, interactive, text).await;
                     assert_eq!(got.as_str(), *expected, "{protocol} {interactive}: {text}");
                     left.push(client.number(asked).await);
@@ -308,7 +308,7 @@ fn long_lists_end_by_what_a_transaction_may_do() {
 
 /// A default that is drawn is drawn for each row that it is set in, however the actions come back.
 #[test]
-fn drawn_defaults_are_set_in_circles_under_every_protocol() {
+fn drawn_defaults_are_set_in_cycles_under_every_protocol() {
     block_on(async {
         for protocol in super::protocols() {
             let node = Node::new(protocol);

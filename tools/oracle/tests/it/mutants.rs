@@ -66,8 +66,8 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Runs blocks that overlap where the protocol can; how many were turned away at first or put
-    /// off. A wrong result counts as more than any number. On one worker, since optimistic
+    /// Runs blocks that overlap where the protocol can; how many were turned away at first or
+    /// deferred. A wrong result counts as more than any number. On one worker, since optimistic
     /// protocols count what happened to meet.
     fn turned_away(&self, seed: u64) -> usize {
         let mut random = Random::new(seed);

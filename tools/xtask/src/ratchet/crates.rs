@@ -9,7 +9,7 @@ use proc_macro2::TokenStream;
 
 use super::comments::{self, Found};
 use super::measure::{
-    ASSERTIONS, CIRCLE, FILE_LINES, FUNCTION_LINES, Measure, Measured, PRONOUNS, STRING_ERRORS,
+    ASSERTIONS, CYCLE, FILE_LINES, FUNCTION_LINES, Measure, Measured, PRONOUNS, STRING_ERRORS,
     Values,
 };
 use super::modules::Tree;
@@ -91,7 +91,7 @@ fn measure_crate(root: &Path, crate_name: &str, path: &Path) -> io::Result<Value
     pronouns_elsewhere(root, path, &seen, &mut pronouns)?;
     pronouns.sort();
     set(&mut values, &PRONOUNS, crate_name, count(&pronouns), pronouns);
-    set(&mut values, &CIRCLE, crate_name, count(&cycle), cycle);
+    set(&mut values, &CYCLE, crate_name, count(&cycle), cycle);
     set(&mut values, &STRING_ERRORS, crate_name, count(&string_errors), string_errors);
     if is_core(crate_name) && code > 0 {
         let tenths = count(&assertions) * 10_000 / code as u64;

@@ -18,7 +18,7 @@ const fn fewer(name: &'static str, aim: u64, unit: &'static str) -> Measure {
     Measure { name, more_is_better: false, aim, tenths: false, unit }
 }
 
-pub const CIRCLE: Measure = fewer("cycle", 0, "files in one cycle of imports");
+pub const CYCLE: Measure = fewer("cycle", 0, "files in one cycle of imports");
 pub const FILE_LINES: Measure = fewer("file", 700, "lines in a file");
 pub const FUNCTION_LINES: Measure = fewer("function", 70, "lines in a function");
 pub const ASSERTIONS: Measure = Measure {
@@ -32,7 +32,7 @@ pub const PRONOUNS: Measure = fewer("pronouns", 0, "pronouns of persons in comme
 pub const STRING_ERRORS: Measure = fewer("string_errors", 0, "types Result<_, String>");
 
 pub const MEASURES: &[Measure] =
-    &[CIRCLE, FILE_LINES, FUNCTION_LINES, ASSERTIONS, PRONOUNS, STRING_ERRORS];
+    &[CYCLE, FILE_LINES, FUNCTION_LINES, ASSERTIONS, PRONOUNS, STRING_ERRORS];
 
 impl Measure {
     pub fn show(&self, value: u64) -> String {

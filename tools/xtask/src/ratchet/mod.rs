@@ -177,7 +177,7 @@ fn render(values: &Values, limits: &Limits) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::measure::{ASSERTIONS, CIRCLE, FILE_LINES, Measure, Measured, PRONOUNS};
+    use super::measure::{ASSERTIONS, CYCLE, FILE_LINES, Measure, Measured, PRONOUNS};
     use super::*;
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_worse_value_is_named_with_its_limit() {
         let limits = parse(TEXT).unwrap();
-        let measured = values(&[(&CIRCLE, "a", 6), (&PRONOUNS, "b", 7), (&ASSERTIONS, "c", 2)]);
+        let measured = values(&[(&CYCLE, "a", 6), (&PRONOUNS, "b", 7), (&ASSERTIONS, "c", 2)]);
         assert_eq!(
             worse(&measured, &limits),
             [
@@ -210,7 +210,7 @@ mod tests {
     fn a_subject_without_a_line_has_to_meet_the_aim() {
         let limits = parse(TEXT).unwrap();
         let found = |of: &[(&Measure, &str, u64)]| worse(&values(of), &limits).len();
-        assert_eq!(found(&[(&CIRCLE, "new", 2)]), 1);
+        assert_eq!(found(&[(&CYCLE, "new", 2)]), 1);
         assert_eq!(found(&[(&ASSERTIONS, "new", 39)]), 1);
         assert_eq!(found(&[(&ASSERTIONS, "new", 40), (&FILE_LINES, "new", 700)]), 0);
     }
@@ -219,7 +219,7 @@ mod tests {
     fn a_better_value_is_a_fault_until_it_is_written() {
         let limits = parse(TEXT).unwrap();
         let measured = values(&[
-            (&CIRCLE, "a", 4),
+            (&CYCLE, "a", 4),
             (&PRONOUNS, "b", 8),
             (&ASSERTIONS, "c", 4),
             (&ASSERTIONS, "d", 41),

@@ -147,8 +147,8 @@ impl Demo<'_> {
         self.recordings = others;
         for Group { first, recording, .. } in ended {
             recording.stop();
-            let told = recording.join(&self.runtime)?;
-            self.acknowledged[first..first + told.len()].copy_from_slice(&told);
+            let reported = recording.join(&self.runtime)?;
+            self.acknowledged[first..first + reported.len()].copy_from_slice(&reported);
         }
         Ok(())
     }
