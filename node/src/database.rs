@@ -1,6 +1,6 @@
 //! A folder becomes a ledger's state, and a running ledger ([`opening`]).
 //!
-//! A node begins with the newest checkpoint that holds and verifies the blocks behind it. A torn
+//! A node begins with the newest checkpoint that holds and verifies the blocks after it. A torn
 //! tail is set aside; a checkpoint that does not hold is passed over, and goes when the next one is
 //! taken.
 
@@ -120,7 +120,7 @@ pub fn checkpoint_folder(
     Ok(checkpoint_at_end(settings, step, pace, true)?.taken)
 }
 
-/// What a stopped ledger's blocks set, behind the last that has a result.
+/// What a stopped ledger's blocks set, after the last that has a result.
 pub fn parameters(data: &Path, files: &Arc<dyn Files>) -> Result<Parameters> {
     let defaults = Settings::defaults().map_err(|fault| anyhow!(fault))?;
     let settings = Settings { data: data.to_owned(), ..defaults };
@@ -135,7 +135,7 @@ pub struct FolderState {
     pub taken: Taken,
 }
 
-/// Executes a folder's blocks, and takes a checkpoint behind the last one.
+/// Executes a folder's blocks, and takes a checkpoint after the last one.
 pub fn execute_folder(data: &Path, step: &mut dyn FnMut(Progress)) -> Result<FolderState> {
     let defaults = Settings::defaults().map_err(|fault| anyhow!(fault))?;
     let settings = Settings { data: data.to_owned(), ..defaults };

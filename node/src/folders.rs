@@ -59,7 +59,7 @@ pub fn open_to_write(path: &Path) -> Result<Arc<dyn Files>> {
     Ok(files)
 }
 
-/// Says what lies behind the last whole block, which a reader could take for the end.
+/// Says what lies after the last whole block, which a reader could take for the end.
 /// An error if a checkpoint says that there were more blocks, and no power cut took them.
 pub fn tell_end(files: &dyn Files, next_height: u64, torn: Option<&TornTail>) -> Result<()> {
     let above = checkpoint::heights(files)?.into_iter().filter(|height| *height >= next_height);

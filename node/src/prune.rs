@@ -9,7 +9,7 @@
 //! the node                                          reads it, removes it, prunes, answers
 //! ```
 //!
-//! A node can also do it by itself, behind each new checkpoint ([`watch`]).
+//! A node can also do it by itself, after each new checkpoint ([`watch`]).
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -235,7 +235,7 @@ fn goes_on(observed: &Observed) -> types::Result<()> {
     Err(folders::refused(why).with_hint("Prune again when the node is ready."))
 }
 
-/// Prunes behind each new checkpoint, if the settings say so, until the task is dropped.
+/// Prunes after each new checkpoint, if the settings say so, until the task is dropped.
 pub async fn watch(observed: Arc<Observed>, keep_blocks: u64) {
     const POLL: Duration = Duration::from_secs(1);
     if keep_blocks == 0 {

@@ -1,7 +1,7 @@
 //! Taking a receipt from a ledger's folder, and checking one with nothing but a head.
 //!
 //! A transaction is asked for by where it was ordered. Mostly its block decides it. Where that
-//! block deferred it, the block that decided is looked for among those behind it, and the receipt
+//! block deferred it, the block that decided is looked for among those after it, and the receipt
 //! holds the order headers that lead from the one to the other.
 //!
 //! A receipt's file is JSON (`docs/ledger-format.md`); the packed form is accepted as well. Where
@@ -248,7 +248,7 @@ fn pruned(data: &Path, height: u64, first: u64) -> Error {
 }
 
 /// What the receipt proves under the head that a ledger's folder has for its block. Of a block that
-/// was pruned that is the hash of the kept result header, and all headers behind it must lead to
+/// was pruned that is the hash of the kept result header, and all headers after it must lead to
 /// the results that are there.
 pub fn check_by_ledger(receipt: &[u8], data: &Path) -> Result<Summary> {
     let files = folders::open(data)?;

@@ -3,7 +3,7 @@
 //! Out of a data folder, a backup, an archive, or several of them together: a pruned ledger and the
 //! archives of what it had before are one ledger again. What comes from a backup is compared with
 //! its digests as it is read. Blocks are copied one by one, as the chains they are; the newest
-//! checkpoint that is not above the last one comes with them, and the blocks behind it are
+//! checkpoint that is not above the last one comes with them, and the blocks after it are
 //! executed, which also gives results that a crash has taken. So what is restored holds when the
 //! command ends, as far as a start would look, and `verify` looks at the rest.
 //!
@@ -315,7 +315,7 @@ fn take_block(
     group.push(recorded)
 }
 
-/// A block, and whether it is not behind the last one that is asked for.
+/// A block, and whether it is not after the last one that is asked for.
 struct Read {
     recorded: Recorded,
     batch: Batch,
@@ -325,7 +325,7 @@ struct Read {
 /// The last blocks that were read, until it is known whether the ledger can end with them.
 struct Last {
     waiting: VecDeque<Read>,
-    /// One behind the last was read.
+    /// One after the last was read.
     ends: bool,
 }
 
@@ -336,7 +336,7 @@ impl Last {
         behind >= BLOCKS_MAX as usize
     }
 
-    /// Gives one that the ledger goes on behind.
+    /// Gives one that the ledger goes on after.
     fn push(&mut self, recorded: Recorded, until: Until) -> Result<Option<Read>> {
         let batch = Batch::of(&recorded.batch)?;
         self.ends |= !until.holds(batch.header());
@@ -346,7 +346,7 @@ impl Last {
         Ok(if goes { self.waiting.pop_front() } else { None })
     }
 
-    /// Those of the rest that are asked for, but for blocks that are skipped behind them.
+    /// Those of the rest that are asked for, but for blocks that are skipped after them.
     fn end(mut self, until: Until) -> Result<Vec<Read>> {
         let behind = self.waiting.iter().filter(|read| !read.is_within);
         let skips = behind.filter_map(|read| {

@@ -1,6 +1,6 @@
 //! `tally skip`: records a block as rejected that no start can execute.
 //!
-//! It does what a start does up to that block, and adds an order behind the last one (see
+//! It does what a start does up to that block, and adds an order after the last one (see
 //! [`engine::skip`]). The next start finds that before it comes to the block.
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! All blocks since genesis are executed again and compared. Checkpoints are held against what that
 //! comes to: one that says otherwise is a fault of the checkpoint, not of the ledger. Reading the
-//! newest checkpoint instead is quicker and shows less: that what is behind it follows from it.
+//! newest checkpoint instead is quicker and shows less: that what is after it follows from it.
 //! Where blocks were pruned it begins with the oldest checkpoint, and the kept headers must lead
 //! there.
 
@@ -39,7 +39,7 @@ pub struct Verification {
     pub transactions: u64,
     pub ledger_bytes: u64,
     /// The checkpoint that it began with, if not with genesis; blocks, transactions and bytes are
-    /// those behind it.
+    /// those after it.
     pub from: Option<u64>,
     /// The oldest block that is there; of those before there are headers.
     pub first_block: u64,
@@ -219,7 +219,7 @@ fn pruned(files: &Arc<dyn Files>) -> Result<Option<Pruned>, Fault> {
 type Watch<'a> = &'a mut dyn FnMut(&Replica, Progress);
 
 /// Where blocks were pruned: the kept headers must be a chain up to the first block, the blocks up
-/// to the oldest checkpoint that holds must go on with it, and those behind it are executed.
+/// to the oldest checkpoint that holds must go on with it, and those after it are executed.
 fn replay_pruned(
     files: &Arc<dyn Files>,
     last: &Pruned,
@@ -306,7 +306,7 @@ fn check_results_below(files: &Arc<dyn Files>, last: &Pruned) -> Result<(), Faul
     }
 }
 
-/// Checks what lies behind the newest checkpoint that holds.
+/// Checks what lies after the newest checkpoint that holds.
 pub fn verify_from_checkpoint(data: &Path, workers_setting: u32) -> Result<Verification> {
     let files = folders::open(data)?;
     let mut progress = Progress::default();

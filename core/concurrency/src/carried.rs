@@ -1,5 +1,5 @@
 //! What a block leaves to the next one beside the store: a value, so that a replica can hash it,
-//! put it into a checkpoint and begin behind any block.
+//! put it into a checkpoint and begin after any block.
 //!
 //! ```text
 //!   finish(block 6, carried 5) ─► carried 6 ─► finish(block 7, carried 6) ─► …

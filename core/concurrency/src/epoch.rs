@@ -46,7 +46,7 @@ pub trait EpochWorker {
     /// Runs a call, to its end unless a conflict is in the way; then one that had met some before.
     fn run(&mut self, call: Call);
 
-    /// There is nothing new: what has met conflicts is tried again, behind a short rest.
+    /// There is nothing new: what has met conflicts is tried again, after a short rest.
     fn try_again(&mut self);
 
     /// Calls that have begun here, have not ended and were not left to the close.

@@ -22,7 +22,7 @@ pub enum ExecutionPath {
     Uncut,
     /// QueCC: on the state before the block, in no queue.
     SnapshotReader,
-    /// QueCC: behind the queues.
+    /// QueCC: after the queues.
     Tail,
     /// Under ordered locks, with all workers.
     Locked,

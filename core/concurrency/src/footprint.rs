@@ -204,7 +204,7 @@ impl Footprint {
         refused.is_none()
     }
 
-    /// So many of the last requirements are forgotten, and what was refused behind them.
+    /// So many of the last requirements are forgotten, and what was refused after them.
     pub(crate) fn release(&mut self, rows: usize, ranges: usize) {
         let Some(Memory { lease, bytes, refused }) = &mut self.memory else { return };
         let gone = rows * size_of::<RowRequirement>() + ranges * size_of::<RangeRequirement>();

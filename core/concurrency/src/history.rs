@@ -10,7 +10,7 @@
 //!                       the next block runs
 //! ```
 //!
-//! *A replica that begins behind a block* has these snapshots too: a checkpoint holds what they
+//! *A replica that begins after a block* has these snapshots too: a checkpoint holds what they
 //! differ in from the newest one, and shares their pins while it is written ([`Past`]).
 //!
 //! *Cost.* A pin for each block; none where a protocol reads the newest snapshot only, since that
@@ -26,7 +26,7 @@ use types::Height;
 
 use crate::protocol::Snapshots;
 
-/// The snapshots before a block's that blocks behind it may read, without a gap, oldest first. They
+/// The snapshots before a block's that blocks after it may read, without a gap, oldest first. They
 /// can be read as long as this lives.
 #[derive(Clone, Debug, Default)]
 pub struct Past(Vec<Arc<Pin>>);
@@ -61,7 +61,7 @@ pub struct History {
 }
 
 impl History {
-    /// Behind a block with such snapshots before it.
+    /// After a block with such snapshots before it.
     pub fn behind(past: Past) -> History {
         History { pins: past.0.into() }
     }

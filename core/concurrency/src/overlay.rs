@@ -183,7 +183,7 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         self.row_ids
     }
 
-    /// Goes on behind the hidden row ids that were given out before, at the same place.
+    /// Goes on after the hidden row ids that were given out before, at the same place.
     pub fn count_row_ids_from(&mut self, given: u32) {
         self.row_ids = given;
     }
@@ -478,7 +478,7 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
             self.recorder.own_row_met();
         }
         match stopped_at {
-            // All base rows before this own row, and none behind it.
+            // All base rows before this own row, and none after it.
             Some(own) => self.recorder.range_read(&before(range, own), digest),
             None => {
                 digest.stopped = !matches!(outcome, Ok(ControlFlow::Continue(())));

@@ -333,7 +333,7 @@ pub struct Snapshots {
     /// The newest block whose state may be read.
     pub newest: Height,
     /// No state before this block's may be read. It is the last barrier: a change of the schema or
-    /// of the protocol, or genesis; in a replica that began with a checkpoint behind that, the
+    /// of the protocol, or genesis; in a replica that began with a checkpoint after that, the
     /// oldest state which the next block might have read.
     pub floor: Height,
 }

@@ -46,7 +46,7 @@ impl ClockGuard {
         ClockGuard { ahead_max_us, steady, origin_us }
     }
 
-    /// Whether a block may be proposed now, behind one of a time.
+    /// Whether a block may be proposed now, after one of a time.
     pub fn check(&self, now_us: i64, ledger_us: i64) -> Result<()> {
         let ahead = |time_us: i64, of_us: i64| {
             let ahead_us = time_us.saturating_sub(of_us);

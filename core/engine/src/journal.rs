@@ -119,7 +119,7 @@ impl Journal {
         &self.ledger
     }
 
-    /// Whether the rows of a block are written together with its order, so behind its execution.
+    /// Whether the rows of a block are written together with its order, so after its execution.
     pub fn logs_rows(&self) -> bool {
         self.rows.is_some()
     }
@@ -284,7 +284,7 @@ impl LedgerEnd {
         self.write_if_full()
     }
 
-    /// An order that the disk had no room for, behind what a new start would find. The log stays
+    /// An order that the disk had no room for, after what a new start would find. The log stays
     /// locked: nothing else could be written to it.
     fn append_when_there_is_room(
         &self,

@@ -41,7 +41,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const BOUND_BYTES_MAX: usize = 92;
 
 impl Engine {
-    /// All rows of a range of keys as they are now, under the header of the block behind which they
+    /// All rows of a range of keys as they are now, under the header of the block after which they
     /// were so.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use types::{Error, Result, SqlState};
 use crate::client::Request;
 use crate::watchdog::Failing;
 
-/// Where a start has stopped, since the block behind fails.
+/// Where a start has stopped, since the block after fails.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stopped {
     pub failing: Failing,
@@ -52,7 +52,7 @@ impl Stopped {
             .with_hint("Start the version of the program that executed it."))
     }
 
-    /// The order that skips the block and those behind it.
+    /// The order that skips the block and those after it.
     pub fn skip(&self, owner: &str, reason: &str, time_us: i64) -> Result<Batch> {
         if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
             let what = format!("a reason has 1 to {REASON_BYTES_MAX} bytes");

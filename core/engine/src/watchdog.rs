@@ -88,7 +88,7 @@ pub struct WatchdogSettings {
     /// A fault for tests: the process aborts in a block with a request that holds this text. There
     /// is none in a release build.
     pub aborts_on: Option<&'static str>,
-    /// The same: behind such a block a row in memory is not what the block has made of it.
+    /// The same: after such a block a row in memory is not what the block has made of it.
     pub tampers_on: Option<&'static str>,
 }
 

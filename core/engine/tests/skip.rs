@@ -357,7 +357,7 @@ fn a_skip_that_was_added_taken_away_or_changed_is_found() {
     changed[FAILING as usize + 1] = resealed(other.encode().unwrap());
     let folder = with_orders(&changed, skipped.path());
     assert_eq!(mismatch(folder.path()), FAILING);
-    // Added behind a block that was executed: the results say that it was.
+    // Added after a block that was executed: the results say that it was.
     let sound = TempDir::new().unwrap();
     begin(sound.path(), "serial");
     let node = start(sound.path(), Executor::Sound).unwrap();

@@ -17,7 +17,7 @@
 //!   little and now and then by much: a player that has lost its processor at the worst moment,
 //!   while others begin and end;
 //! * *give way*: the player waits for another, which has a turn before it looks again: its clock is
-//!   put behind the next one's. Whatever waits in [`sync`](crate::sync) does so;
+//!   put after the next one's. Whatever waits in [`sync`](crate::sync) does so;
 //! * *leave*: its part of the job is over, by an end or by a panic.
 //!
 //! *Invariants.* Players touch each other's memory in one order only, that of the turns, and all

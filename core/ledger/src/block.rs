@@ -17,7 +17,7 @@ impl Block {
         self.batch.height()
     }
 
-    /// The result hash, the head of the ledger behind this block.
+    /// The result hash, the head of the ledger after this block.
     pub fn hash(&self) -> Hash {
         self.result.hash()
     }

@@ -5,7 +5,7 @@
 //! recomputed. Whether the effects are right takes an execution; the caller runs it and brings
 //! their digest to [`check_effects`].
 //!
-//! Results may end before orders do: from there on blocks go in without one. A result behind such
+//! Results may end before orders do: from there on blocks go in without one. A result after such
 //! a block is refused, as there is nothing that it could be linked to.
 //!
 //! It cannot know that the *last* block is the newest: a ledger cut at a block boundary is a

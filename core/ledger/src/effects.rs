@@ -6,7 +6,7 @@
 //!
 //! The leaves are sorted by (table, key bytes), each (table, key) at most once. Where a schema or
 //! parameter change stands in a block, the transactions before it, the change by itself, and those
-//! behind it up to the next one are steps of the block, whose leaves follow each other, each step's
+//! after it up to the next one are steps of the block, whose leaves follow each other, each step's
 //! in this order:
 //!
 //! ```text

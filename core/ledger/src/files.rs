@@ -96,7 +96,7 @@ pub fn write_new(files: &dyn Files, folder: &str, path: &str, bytes: &[u8]) -> i
     files.sync_folder(folder)
 }
 
-/// Makes sure of a file that reads well but may be in the page cache alone, since the sync behind
+/// Makes sure of a file that reads well but may be in the page cache alone, since the sync after
 /// its writes never came, or failed. After that the cache takes pages for clean that the disk has
 /// never had, and another sync says nothing: they are written once more.
 pub(crate) fn write_again(files: &dyn Files, path: &str) -> io::Result<()> {

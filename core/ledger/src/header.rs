@@ -36,7 +36,7 @@
 //!    182      4  reorderings            transactions that ran before an earlier one
 //!    186     32  carried_root           of what the block hands on to the next ones; zeros:
 //! nothing
-//!    218     32  state_root             of all rows behind the block, zeros: none is named
+//!    218     32  state_root             of all rows after the block, zeros: none is named
 //!    250
 //! ```
 //!

@@ -238,7 +238,7 @@ fn put_short(out: &mut Vec<u8>, repeated: &[usize], before: &[u8], header: &[u8]
     out.extend_from_slice(&header[from..]);
 }
 
-/// Turns the bytes of the header before into those of the next one, behind the common part.
+/// Turns the bytes of the header before into those of the next one, after the common part.
 fn take_short(cursor: &mut Cursor<'_>, repeated: &[usize], header: &mut [u8]) -> Result<()> {
     let bits = cursor.u8()?;
     if bits >> repeated.len() != 0 {
@@ -328,7 +328,7 @@ pub fn write_piece<H: Header>(files: &dyn Files, piece: &HeaderPiece<H>) -> Resu
     })
 }
 
-/// The header of a pruned record, one of those below `first`. All headers behind it are read too:
+/// The header of a pruned record, one of those below `first`. All headers after it are read too:
 /// they must lead to `previous_hash`, the one that the record at `first` names.
 pub fn kept_header<H: Header>(
     files: &dyn Files,

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! **Kept as** one file of 32-byte slots, which is only appended to: the roots of all perfect
-//! subtrees, each behind the last leaf below it. Leaf *e* comes behind `2e - ones(e)` slots, so a
+//! subtrees, each after the last leaf below it. Leaf *e* comes after `2e - ones(e)` slots, so a
 //! node's place follows from what it is, and nothing is ever moved:
 //!
 //! ```text

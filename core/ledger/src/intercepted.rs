@@ -31,7 +31,7 @@ pub trait Interceptor: Send + Sync {
     }
 }
 
-/// Files behind an interceptor.
+/// Files after an interceptor.
 pub struct Intercepted<I> {
     files: Arc<dyn Files>,
     interceptor: Arc<I>,

@@ -7,7 +7,7 @@
 //! ```text
 //!   body                                          anchor                       trust
 //!   receipt   envelope, outcome ─┐                none ──────────────────────► a head: this one
-//!   rows      images ─ state root┼─► head ──────► result headers behind it ──► a head: a later one
+//!   rows      images ─ state root┼─► head ──────► result headers after it ──► a head: a later one
 //!   head                       ──┘                inclusion ─► signed head ──► a key
 //!                                                 votes, electors ────────────► a first block
 //!   consistency   signed head ─► signed head ────────────────────────────────► a key
@@ -26,7 +26,7 @@
 //! consistency: string old note, string new note, u8 count, hashes
 //! ```
 //!
-//! **What rows prove.** All rows of a range of keys, with their images, in the state behind a
+//! **What rows prove.** All rows of a range of keys, with their images, in the state after a
 //! block: of one key a row, or that there is none. The client knows which table and keys it asked
 //! for, and compares: a proof that holds may be the answer to another question.
 //!
@@ -99,7 +99,7 @@ pub enum Anchor {
         note: Vec<u8>,
         hashes: Vec<Hash>,
     },
-    /// That the ledger's members have voted for it, or for a block behind it.
+    /// That the ledger's members have voted for it, or for a block after it.
     Certified(Box<CertifiedAnchor>),
 }
 

@@ -19,7 +19,7 @@
 //! counts, and a crash leaves a ledger with all its blocks. Once it is, all count, since those
 //! above were durable before it; whatever opens the ledger next completes step 2 ([`complete`]).
 //! Removals are synced one by one from the oldest up, so what is left has no gap whatever a crash
-//! undoes: it begins with a segment, behind a piece that ends right before it. Whether a segment's
+//! undoes: it begins with a segment, after a piece that ends right before it. Whether a segment's
 //! blocks are elsewhere (an archive) is settled before step 1.
 //!
 //! *Two streams.* Their segments end at different heights. Results go last, and only those whose
@@ -187,7 +187,7 @@ fn headers_of<H: Header>(files: &dyn Files, segment: Height, to: Height) -> Resu
         headers.push(header);
     }
     if records.place.next_height > to && list_segments(files, H::STREAM)?.last() != Some(&segment) {
-        // Behind the last record of a closed segment there is a mark at most.
+        // After the last record of a closed segment there is a mark at most.
         records.next()?;
     }
     HeaderPiece::new(headers, genesis)
@@ -268,7 +268,7 @@ fn whole_piece<H: Header>(files: &dyn Files, first: Height) -> Result<Option<Hea
 }
 
 /// Copies the headers of the blocks below the oldest order into a folder without any, so that a log
-/// can begin there behind them: those of the pieces, and those of results that are still whole.
+/// can begin there after them: those of the pieces, and those of results that are still whole.
 pub fn copy_headers(source: &dyn Files, target: &dyn Files) -> Result<()> {
     let first = first_record(source, Stream::Orders)?;
     copy_pieces::<OrderHeader>(source, target, first)?;

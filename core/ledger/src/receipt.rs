@@ -25,7 +25,7 @@
 //! ```
 //!
 //! With one order header the outcome is the block's own: its index is the envelope's and its leaf
-//! the outcome's bytes. With more it lies among the carried ones, behind all own outcomes, and its
+//! the outcome's bytes. With more it lies among the carried ones, after all own outcomes, and its
 //! leaf names the envelope's height and index.
 //!
 //! The JSON form has the same fields in lower-case hexadecimal, and height and head for the human

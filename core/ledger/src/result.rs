@@ -75,7 +75,7 @@ pub struct ResultSeal {
     pub reorderings: u32,
     /// Of what the block hands on to the next ones; zeros: nothing.
     pub carried_root: Hash,
-    /// Of all rows behind the block; zeros where the ledger names none.
+    /// Of all rows after the block; zeros where the ledger names none.
     pub state_root: Hash,
 }
 
@@ -139,7 +139,7 @@ impl BlockResult {
         self.header.height
     }
 
-    /// The result hash, the head of the ledger behind this block.
+    /// The result hash, the head of the ledger after this block.
     pub fn hash(&self) -> Hash {
         self.hash
     }

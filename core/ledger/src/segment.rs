@@ -21,7 +21,7 @@
 //! and its fdatasync commits no metadata (90 µs against 137 µs for 2 kB measured). Every byte of a
 //! segment is a checksum, under a checksum, or zero.
 //!
-//! **Marks.** Behind the last record there may be a mark, 64 bytes:
+//! **Marks.** After the last record there may be a mark, 64 bytes:
 //!
 //! ```text
 //!      0     4 "TRST" at rest, "TNXT" closed     24     4 CRC-32(salt ‖ head)
@@ -30,7 +30,7 @@
 //!     16     8 durable_below, the same
 //! ```
 //!
-//! *At rest*: written when nothing has come for a moment, and at a clean stop, behind records that
+//! *At rest*: written when nothing has come for a moment, and at a clean stop, after records that
 //! are on stable storage. It vouches for the last of them, which no later record does; the next one
 //! overwrites it, as each is longer. *Closed*: written when the segment that follows is on stable
 //! storage, before that has a record; the file ends with it. A last segment that is closed says
@@ -182,7 +182,7 @@ impl MarkKind {
     }
 }
 
-/// What stands behind the last record: all before is on stable storage.
+/// What stands after the last record: all before is on stable storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
     pub kind: MarkKind,

@@ -27,7 +27,7 @@ const TOGETHER_MIN: usize = 3;
 /// What signs transactions, and members' votes.
 pub struct SecretKey(SigningKey);
 
-/// What an Ed25519 key's PKCS #8 form has in front of its seed, behind length and version: RFC
+/// What an Ed25519 key's PKCS #8 form has in front of its seed, after length and version: RFC
 /// 8410, section 7.
 const PKCS8_MIDDLE: [u8; 11] = [0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 const PKCS8_FRONT: usize = 5;
@@ -204,7 +204,7 @@ pub const TAG_APPROVAL: &Tag = b"tally approval 1";
 /// Signatures of an envelope, and approvals.
 const LIST_MAX: u64 = 64;
 
-/// Who stands behind an envelope by right signatures: each list in the envelope's order.
+/// Who stands after an envelope by right signatures: each list in the envelope's order.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Signers {
     /// Of the keys that asked for it.

@@ -127,7 +127,7 @@ pub fn records(stream: Stream, chain: &[Block]) -> Vec<Record> {
     }
 }
 
-/// A writer behind all that a folder holds, torn tails cut.
+/// A writer after all that a folder holds, torn tails cut.
 pub fn writer(files: &MemoryFiles, options: LogOptions) -> std::io::Result<BlockWriter> {
     let reader = BlockReader::open(Arc::new(files.clone()));
     let mut reader = reader.map_err(std::io::Error::other)?;

@@ -8,7 +8,7 @@
 //!
 //! An [`Envelope`] is a request in the bytes that are ordered, hashed and signed. An [`Orderer`]
 //! turns envelopes into a stream of numbered batches: [`Solo`] within a node, [`Model`] in a
-//! simulation, engines of others behind adapters, each of which has to pass [`conformance`].
+//! simulation, engines of others after adapters, each of which has to pass [`conformance`].
 //! [`Submissions`] is the part of a ledger's state that runs each request at most once.
 //!
 //! The bytes are documented in `docs/order-format.md`; `clients/read_envelope.py` reads them.

@@ -17,7 +17,7 @@
 //!    *at least once*: a message sent again after a lost answer may put a copy into the same or a
 //!    later batch. [`crate::Submissions`] tells copies apart; an orderer need not.
 //! 4. Without faults, envelopes of one node are delivered once, in the order in which they came.
-//! 5. After a restart, `resume` names the last delivery that was made durable, and the one behind
+//! 5. After a restart, `resume` names the last delivery that was made durable, and the one after
 //!    it comes next. What was accepted and not ordered may be lost: its clients hear nothing and
 //!    ask again.
 //! 6. What waits is bounded in count and bytes.
@@ -55,7 +55,7 @@ pub trait Orderer {
     /// bears that time, or a later one where time has come further already.
     fn poll(&mut self, now_us: i64) -> Option<Delivery>;
 
-    /// Goes on behind the delivery `after`, which had the block time `time_us` (the last one that
+    /// Goes on after the delivery `after`, which had the block time `time_us` (the last one that
     /// was made durable; 0 and `i64::MIN` before the first). Fails where that delivery is no
     /// longer kept.
     fn resume(&mut self, after: u64, time_us: i64) -> Result<()>;
@@ -80,11 +80,11 @@ pub trait Orderer {
     /// Refuses envelopes from now on, with this cause. What was accepted is still delivered.
     fn close(&mut self, why: Error);
 
-    /// From behind a block on other parameters are in force. Before that block is told released.
+    /// From after a block on other parameters are in force. Before that block is told released.
     fn governed(&mut self, _height: Height, _parameters: &Parameters) {}
 
     /// Its node has released a block, and this is what it knows then. An orderer whose leader fills
-    /// in what a batch is executed under cuts none behind a change before that was released.
+    /// in what a batch is executed under cuts none after a change before that was released.
     fn released(&mut self, _released: Released) {}
 
     /// The order of a block, where the orderer's log is the ledger's log of orders, and the block

@@ -79,7 +79,7 @@ impl<T> Solo<T> {
         self.cut_at_most(now_us, carried, usize::MAX)
     }
 
-    /// The same, of so many envelopes at most: others are to make the batch behind it.
+    /// The same, of so many envelopes at most: others are to make the batch after it.
     pub fn cut_at_most(
         &mut self,
         now_us: i64,

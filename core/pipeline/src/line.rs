@@ -14,7 +14,7 @@
 //! follows from the order and the parameters alone. A task is deferred `attempts_max` times at
 //! most; then its outcome, a retry, is final.
 //!
-//! *The tail.* What stands behind a schema change in its block means something under the new schema
+//! *The tail.* What stands after a schema change in its block means something under the new schema
 //! only. The line runs the tasks before it by the protocol; its caller then alternates between
 //! changes and [`Line::run_serially`], and ends with [`Line::close`].
 //!
@@ -135,7 +135,7 @@ pub struct LineStart<T> {
 }
 
 impl<T> LineStart<T> {
-    /// Behind a block that left nothing.
+    /// After a block that left nothing.
     pub fn new(protocol: Arc<dyn Protocol>) -> LineStart<T> {
         let (carried, deferred, past) = Default::default();
         LineStart { protocol, carried, deferred, past }
@@ -209,7 +209,7 @@ impl<T: Task> Line<T> {
         Rules::of(&*self.protocol)
     }
 
-    /// From the next block on another protocol runs, behind what was carried to it: nothing, where
+    /// From the next block on another protocol runs, after what was carried to it: nothing, where
     /// it is not the same one once more.
     pub fn set_protocol(&mut self, protocol: Arc<dyn Protocol>, carried: Carried) {
         self.protocol = protocol;
@@ -231,7 +231,7 @@ impl<T: Task> Line<T> {
         self.attempts_max = attempts_max;
     }
 
-    /// Makes a block of tasks, behind those that were deferred to it.
+    /// Makes a block of tasks, after those that were deferred to it.
     pub fn plan(
         &mut self,
         height: Height,
@@ -273,7 +273,7 @@ impl<T: Task> Line<T> {
         self.end_finish(ran)
     }
 
-    /// What the second half takes, so that it can run where the line is not. Blocks behind it may
+    /// What the second half takes, so that it can run where the line is not. Blocks after it may
     /// be planned and prepared meanwhile.
     pub fn begin_finish(&mut self, ready: Ready<T>) -> Result<Finishing<T>, String> {
         let Planned { block, snapshots, .. } = &ready.planned;
@@ -345,7 +345,7 @@ impl<T: Task> Line<T> {
             return Err(format!("transaction {position} is deferred and not in its place"));
         }
         if !later.is_empty() {
-            // Behind a change of protocol, what an earlier block deferred may join the same one.
+            // After a change of protocol, what an earlier block deferred may join the same one.
             let joining = self.deferred.entry(joins).or_default();
             joining.append(&mut later);
             joining.sort_by_key(|deferred| deferred.origin);
@@ -353,7 +353,7 @@ impl<T: Task> Line<T> {
         Ok(decided)
     }
 
-    /// Runs transactions of a block one after the other on the newest state, behind what the block
+    /// Runs transactions of a block one after the other on the newest state, after what the block
     /// has done already. Returns their outcomes and what they changed. `Err`: halt.
     pub fn run_serially(
         &mut self,
@@ -369,7 +369,7 @@ impl<T: Task> Line<T> {
         Ok((outcomes?, changes))
     }
 
-    /// Installs what a transaction of a block has written, behind what the block has done already.
+    /// Installs what a transaction of a block has written, after what the block has done already.
     /// `Err`: halt.
     pub fn install(
         &mut self,

@@ -51,7 +51,7 @@ impl SafeSnapshot {
         }
     }
 
-    /// The block behind the newest published one is finished, or known to have seen that one.
+    /// The block after the newest published one is finished, or known to have seen that one.
     /// `reorders_previous`: one of its transactions comes, in the serial order, before one of the
     /// block before.
     pub fn finished(&mut self, reorders_previous: bool) {

@@ -20,7 +20,7 @@
 //! read of a block that has no successor yet stays a state of the serial order. A batch that is
 //! cut under load, while the block before is under way, has seen the block before that one: the
 //! two overlap. A lone request has seen the newest block and is prepared on it, as with a lag of 1.
-//! Nothing has to run late, behind the others.
+//! Nothing has to run late, after the others.
 //!
 //! *Safe states come often.* Under load and with some conflicts each block reorders the one before
 //! it, and no height would be a state of the serial order for as long as the load lasts. Readers
@@ -42,13 +42,13 @@ use types::Height;
 /// Of so many blocks one is prepared on the block before it, whatever the lag.
 pub const SAFE_BLOCKS: Height = 8;
 
-/// Why a block separates those before it from those behind it.
+/// Why a block separates those before it from those after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Barrier {
     None,
-    /// It may change the schema: nothing behind it is prepared before it is there.
+    /// It may change the schema: nothing after it is prepared before it is there.
     Schema,
-    /// It may change parameters: nothing behind it is ordered before it is there, since order
+    /// It may change parameters: nothing after it is ordered before it is there, since order
     /// headers name the parameters.
     Parameters,
 }
@@ -133,7 +133,7 @@ pub enum Event {
         bytes: u64,
     },
     Prepared(Height),
-    /// Its writes are in the store; the rules that hold behind it.
+    /// Its writes are in the store; the rules that hold after it.
     Finished {
         height: Height,
         rules: Rules,
@@ -160,7 +160,7 @@ pub enum Action {
     Record(Height),
     /// Free what no snapshot needs.
     Collect,
-    /// A checkpoint behind this block is due.
+    /// A checkpoint after this block is due.
     Checkpoint(Height),
     /// Stop: reads only from now on.
     Halt,
@@ -204,7 +204,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Goes on behind `published`. `floor`: no snapshot below it can be read.
+    /// Goes on after `published`. `floor`: no snapshot below it can be read.
     pub fn new(published: Height, floor: Height, rules: Rules, cadence: Cadence) -> Pipeline {
         Pipeline {
             rules,

@@ -93,7 +93,7 @@ impl<T: Task + Send + 'static> Stepper<T> {
 
     fn release_one(&mut self) {
         if let Some(finished) = self.finished.pop_front() {
-            // The batch behind it has seen nothing, whether or not it is cut already.
+            // The batch after it has seen nothing, whether or not it is cut already.
             let safe = self.pipeline.rules().lag == 1;
             self.safe.published(self.line.store(), safe);
             self.released.push_back(finished);

@@ -23,7 +23,7 @@
 //! with the transaction's own meter, and issues that as a command that only sets values. So no
 //! number of commands is rejected that would not be if it were a SELECT and an UPDATE each.
 //!
-//! *Why not what a command really took.* That is known when it is applied, behind all commands
+//! *Why not what a command really took.* That is known when it is applied, after all commands
 //! before it in the serial order. Harmony computes all folds before it installs one, so it could
 //! add up over the records what each transaction has spent, and reject; but so would every protocol
 //! have to that puts commands off, each in its way, and all to the same unit. And a rejection

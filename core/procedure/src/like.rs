@@ -28,7 +28,7 @@ pub fn like(
     }
     let mut steps = 0;
     let (mut text, mut pattern) = (text.chars(), pattern.chars());
-    // Where to go on after the last `%`: the pattern behind it, and the text it has not yet taken.
+    // Where to go on after the last `%`: the pattern after it, and the text it has not yet taken.
     let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
     loop {
         steps += 1;

@@ -85,7 +85,7 @@ impl Budget {
     /// For what has committed within one, and is repeated.
     pub const UNBOUNDED: Budget = Budget { units_max: u64::MAX / 2, bytes_max: u64::MAX / 2 };
 
-    /// What a metered update command may do behind so many others of its transaction.
+    /// What a metered update command may do after so many others of its transaction.
     pub fn of_command(self, before: u32) -> Budget {
         let (units, bytes) = match before < FIRST_COMMANDS {
             true => (FIRST_UNIT_SHARES, FIRST_BYTE_SHARES),
@@ -106,15 +106,15 @@ const FIRST_COMMANDS: u32 = 4;
 const FIRST_UNIT_SHARES: u64 = 16;
 const FIRST_BYTE_SHARES: u64 = 8;
 
-/// By default, texts of some megabytes can be joined by each command behind them.
+/// By default, texts of some megabytes can be joined by each command after them.
 const SHARES: u64 = 256;
 
-/// Metered commands that a transaction may defer. Those behind them read their rows, so that
+/// Metered commands that a transaction may defer. Those after them read their rows, so that
 /// something of what a transaction may do is left for what else it does.
 pub const COMMANDS_MAX: u32 = 64;
 
 /// Rows that a transaction may change by their keys without a look at them, in tables whose texts
-/// have no declared length: commands of a hot row stay commands. Of those behind them it pays for
+/// have no declared length: commands of a hot row stay commands. Of those after them it pays for
 /// what they hold, by a read: else a loop over a table of documents would cost what one over
 /// numbers does, and take a thousand times as long.
 pub const UNWEIGHED_MAX: u32 = 16;
@@ -283,7 +283,7 @@ impl Meter {
     }
 
     /// Whether the next row that is updated or deleted by its key is to be looked at first, since
-    /// its texts may be long: behind so many that were not.
+    /// its texts may be long: after so many that were not.
     pub(crate) fn weighs(&self) -> bool {
         let left = self.unweighed_left.get();
         if left == 0 {

@@ -19,7 +19,7 @@ pub enum Query {
         function: RowFunction,
         inputs: Box<[Expr]>,
     },
-    /// The rows of several side by side: as many as the longest has, with NULLs behind the end of
+    /// The rows of several side by side: as many as the longest has, with NULLs after the end of
     /// the others. `numbered`: one column more, which counts from 1.
     RowsFrom {
         inputs: Box<[Query]>,
@@ -97,7 +97,7 @@ pub enum Query {
     Aggregate {
         input: Box<Query>,
         groups: Box<[Expr]>,
-        /// By which of the groups rows are grouped each time, the others being NULL; behind the
+        /// By which of the groups rows are grouped each time, the others being NULL; after the
         /// aggregates stands which time it is, from 1. Empty: once, by all of them.
         sets: Box<[Box<[u16]>]>,
         aggregates: Box<[Aggregate]>,
@@ -117,7 +117,7 @@ pub enum Query {
         by: Box<[u16]>,
         repeats: Repeats,
     },
-    /// One column more, behind the others: `first`, then `step` more with each row.
+    /// One column more, after the others: `first`, then `step` more with each row.
     Numbered {
         input: Box<Query>,
         first: Expr,
@@ -125,7 +125,7 @@ pub enum Query {
     },
     /// `UNION ALL`; UNION is `Distinct` above it.
     Append(Box<[Query]>),
-    /// Each input row with a value for each call behind it, in the order of the last call's window.
+    /// Each input row with a value for each call after it, in the order of the last call's window.
     Window {
         input: Box<Query>,
         calls: Box<[WindowCall]>,
@@ -251,7 +251,7 @@ impl Query {
     }
 }
 
-/// What an [`Apply`](Query::Apply) puts behind each outer row.
+/// What an [`Apply`](Query::Apply) puts after each outer row.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Yields {
     /// Each inner row, as a nested loop does.
@@ -302,7 +302,7 @@ pub enum WindowFunction {
     Ntile,
     /// Arguments: a value, how many rows before, what stands for a row that is not there.
     Lag,
-    /// The same, how many rows behind.
+    /// The same, how many rows after.
     Lead,
     FirstValue,
     LastValue,
@@ -398,7 +398,7 @@ pub struct Aggregate {
     pub distinct: bool,
     pub filter: Option<Expr>,
     /// In which order values are taken in, where that matters. Of a distinct aggregate all that it
-    /// takes in is part of it, so that values that are alike come behind one another.
+    /// takes in is part of it, so that values that are alike come after one another.
     pub order: Box<[SortKey]>,
     pub result: types::DataType,
 }

@@ -145,7 +145,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The first of the values behind `last`; `None`: there is none.
+    /// The first of the values after `last`; `None`: there is none.
     fn behind(&self, last: i64) -> Option<i64> {
         let next = last.checked_add(self.increment);
         let inside = next.filter(|next| (self.min..=self.max).contains(next));

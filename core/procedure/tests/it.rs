@@ -572,7 +572,7 @@ fn pruning_drops_what_is_required_on_every_way_already() {
         otherwise: [require(1)].into(),
         phis: Box::default(),
     };
-    // The counter is never NULL; what one branch requires says nothing behind it.
+    // The counter is never NULL; what one branch requires says nothing after it.
     let mut body: Block =
         [require(0), branch, counted(vec![require(0), require(3), require(1)]), require(1)].into();
     procedure::prune(&mut body, 4);

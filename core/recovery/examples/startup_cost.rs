@@ -1,9 +1,9 @@
-//! What a start costs: a ledger behind a checkpoint, by every way back that it allows.
+//! What a start costs: a ledger after a checkpoint, by every way back that it allows.
 //!
 //! `startup_cost FOLDER WORKLOAD PROTOCOL BLOCKS TRANSACTIONS [SETTING=NUMBER …] [only=WAY …]`. The
 //! ledger is made in a new folder; the first lines say at which rate its blocks were executed and
 //! sealed, once for each number of workers, without the disk. Loading the checkpoint is
-//! distinguished. Behind each wall time stands the processors' time of all threads.
+//! distinguished. After each wall time stands the processors' time of all threads.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

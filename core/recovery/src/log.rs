@@ -3,7 +3,7 @@
 //!
 //! *One schema for a log.* Its blocks are replayed together, under the store's newest catalog, so
 //! there is no place in it for a block that changes the schema. Such a block is alone by the
-//! engine's rules; it ends the log before it, and the next log begins behind it:
+//! engine's rules; it ends the log before it, and the next log begins after it:
 //!
 //! ```text
 //!   ledger    1 2 3   4 CREATE INDEX   5 6      replay 1..3, apply 4, replay 5..6

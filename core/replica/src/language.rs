@@ -27,7 +27,7 @@ pub trait Language: Send + Sync + 'static {
     /// Changes whenever a compiled program might mean something else.
     fn schema_version(&self) -> u64;
 
-    /// Whether a party may do what is no matter of the language, behind the blocks so far.
+    /// Whether a party may do what is no matter of the language, after the blocks so far.
     ///
     /// # Errors
     /// 42501: it may not.
@@ -47,7 +47,7 @@ pub trait Language: Send + Sync + 'static {
     }
 
     /// Whether the signers of a transaction, whose signatures are right, may speak for its party,
-    /// behind the blocks so far.
+    /// after the blocks so far.
     ///
     /// # Errors
     /// 28000: one may not, or one is missing.
@@ -60,7 +60,7 @@ pub trait Language: Send + Sync + 'static {
         false
     }
 
-    /// Whether a transaction that is no program would be refused for what it lacks of them, behind
+    /// Whether a transaction that is no program would be refused for what it lacks of them, after
     /// the blocks so far. [`Language::compile`] says it of programs.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ pub fn signers_may<S: AsRef<str>, B>(
 }
 
 /// Whether an envelope, whose signatures and approvals are right, has the approvals that policies
-/// ask for, behind the blocks so far; and its program, if it asks for one.
+/// ask for, after the blocks so far; and its program, if it asks for one.
 ///
 /// # Errors
 /// 42T01: it has not.

@@ -28,7 +28,7 @@ pub struct Limits {
     pub attempts_max: u32,
     /// What a transaction may do, so that it holds up a block for a few seconds at most.
     pub budget: Budget,
-    /// Whether result headers name the root of the state behind them.
+    /// Whether result headers name the root of the state after them.
     pub state_root: bool,
 }
 

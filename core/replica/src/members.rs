@@ -82,7 +82,7 @@ fn former_with(parameters: &Parameters, height: Height, before: &Membership) -> 
     all.join("; ")
 }
 
-/// The members behind a block that is one of the last [`FORMER_BLOCKS`] before these parameters.
+/// The members after a block that is one of the last [`FORMER_BLOCKS`] before these parameters.
 pub fn behind(parameters: &Parameters, height: Height) -> Result<Membership> {
     let changed = former(parameters).find(|(at, _)| *at > height);
     match changed {

@@ -76,7 +76,7 @@ impl Numbering {
         Numbering { ledger_id, submitter: [0; 16], next: 0, seed: [0; 16] }
     }
 
-    /// Behind a block, which no other numbering is named after.
+    /// After a block, which no other numbering is named after.
     pub fn behind(ledger_id: LedgerId, head: &Hash) -> Numbering {
         let mut submitter = [0; 16];
         submitter.copy_from_slice(&head[..16]);

@@ -74,7 +74,7 @@ impl Skip {
     }
 }
 
-/// The first of the blocks that a block skips, with the hash of its order; all behind it are.
+/// The first of the blocks that a block skips, with the hash of its order; all after it are.
 pub fn skipped_by(batch: &Batch) -> Option<(Height, Hash)> {
     Skip::in_batch(batch).map(|Skip { first, order }| (first, order))
 }

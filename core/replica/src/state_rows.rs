@@ -1,7 +1,7 @@
 //! The state tree beside the store, and the state root of each block.
 //!
 //! A ledger whose parameter `state_root` is set names in every result header the root over all rows
-//! ([`state_tree`]), as they are behind the block. The tree is changed where effects are hashed, by
+//! ([`state_tree`]), as they are after the block. The tree is changed where effects are hashed, by
 //! the hashes that those take anyway:
 //!
 //! ```text
@@ -9,14 +9,14 @@
 //!                             └► tree ─► root ─┴► result header
 //! ```
 //!
-//! *Who has it.* A [`Replica`](crate::Replica) shares it with what compares blocks behind its
+//! *Who has it.* A [`Replica`](crate::Replica) shares it with what compares blocks after its
 //! execution, where effects are hashed later and by another thread; blocks come there in order. A
 //! state that came into the store in another way (a checkpoint, rows of a log, PACMAN's pieces) has
 //! its tree made from the store when the next header needs it, or at the end.
 //!
 //! *Schema changes* say nothing of the rows that a table loses or that are written anew with it. So
 //! a block with one has those tables whose images may be others taken out of the tree, and put in
-//! as they are behind the block; that costs what rewriting them costs.
+//! as they are after the block; that costs what rewriting them costs.
 //!
 //! Not in the tree: schema, parameters and what a block hands on, which other roots commit to.
 
@@ -158,7 +158,7 @@ pub struct Rooting {
     names: bool,
     /// The next one's does.
     goes_on: bool,
-    /// The tables behind the block, where they may be others than before it, or the tree has to be
+    /// The tables after the block, where they may be others than before it, or the tree has to be
     /// made.
     catalog: Option<Arc<Catalog>>,
     /// Keeps their rows readable, where later blocks may be executed before this is done.
@@ -171,7 +171,7 @@ impl Rooting {
         self.catalog.is_some()
     }
 
-    /// What the header says of the effects and of the state behind them.
+    /// What the header says of the effects and of the state after them.
     pub fn seal(&self, effects: &Effects) -> Result<(EffectsDigest, Hash)> {
         let mut kept = self.kept.lock();
         if !self.names && !self.goes_on {
@@ -202,7 +202,7 @@ impl Rooting {
     }
 }
 
-/// The state behind a block, by its hashes.
+/// The state after a block, by its hashes.
 pub struct ProvableState {
     pub header: ResultHeader,
     pub tree: StateTree,
@@ -219,7 +219,7 @@ pub(crate) struct Roots {
 }
 
 impl Roots {
-    /// Behind a block whose rows are in the store, and whose header names this root, if any.
+    /// After a block whose rows are in the store, and whose header names this root, if any.
     pub fn at(
         store: &Store,
         (height, root): (Height, Hash),

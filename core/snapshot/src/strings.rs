@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! views     [len 5 |a d a m s       ] [len 40|prefix|buffer 1|offset 0 ] [ ... ]  one for each row
-//! buffers   [ of an older image, which others may read ] [ tail: grows behind what is there ]
+//! buffers   [ of an older image, which others may read ] [ tail: grows after what is there ]
 //! ```
 //!
 //! A string that a row has no more stays in its buffer until the dead ones are as many as the
@@ -47,7 +47,7 @@ pub(crate) struct Views {
     views: Vec<u128>,
     /// Of the image that this one follows, which others may have, too.
     buffers: Vec<Buffer>,
-    /// The last buffer: the long strings that are new in this one, behind older ones where none
+    /// The last buffer: the long strings that are new in this one, after older ones where none
     /// else has them.
     tail: Vec<u8>,
     /// The tail begins with older ones.
@@ -107,7 +107,7 @@ impl Views {
         Ok(())
     }
 
-    /// Puts a long string behind the others; returns its buffer and where it begins there.
+    /// Puts a long string after the others; returns its buffer and where it begins there.
     fn append(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
         if self.tail.len() > TAIL_BYTES_MAX {
             self.buffers.push(Buffer::from_vec(std::mem::take(&mut self.tail)));

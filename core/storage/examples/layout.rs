@@ -1,4 +1,4 @@
-//! Row-major in place against columns in place: the measurement behind the record layout.
+//! Row-major in place against columns in place: the measurement after the record layout.
 //!
 //! Both layouts hold 1,000,000 rows of ten 8-byte integers, give every row the same header (stamp,
 //! undo chain, key, protocol word) and obey the same protocol: a reader comes from the hash index,

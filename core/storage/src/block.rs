@@ -139,7 +139,7 @@ struct Keyed {
     touched: Touched,
 }
 
-/// The first eight bytes of a key, zeros behind a shorter one, as a number.
+/// The first eight bytes of a key, zeros after a shorter one, as a number.
 fn prefix(key: &Key) -> u64 {
     let bytes = key.as_bytes();
     match bytes.first_chunk::<8>() {

@@ -29,10 +29,10 @@
 //! tells apart the two times at which an index that shrank and grew has the same table. So readers
 //! need no epoch, no counter and no lock, and the memory of a large table goes back to the kernel
 //! as soon as another has taken its place: an index of many keys has 13 to 26 bytes for each while
-//! it grows, and 128 at most behind a large deletion. Tables of less than 128 KiB are kept: 2 MiB
+//! it grows, and 128 at most after a large deletion. Tables of less than 128 KiB are kept: 2 MiB
 //! for an index in all.
 //!
-//! **Tables of one size lie one behind the other**, a part for each shard, so that those of an
+//! **Tables of one size lie one after the other**, a part for each shard, so that those of an
 //! index of some hundred thousand keys are large enough together for huge pages. A look-up goes to
 //! a random place, and without them misses the processor's address table as well as its caches.
 //!

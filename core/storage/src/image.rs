@@ -9,7 +9,7 @@ use crate::heap::{INLINE_BYTES, View, length};
 use crate::layout::Cell;
 use crate::table::Table;
 
-/// A short string behind its length, zeros behind it: a view with its length turned around.
+/// A short string after its length, zeros after it: a view with its length turned around.
 #[inline]
 fn inline_field([low, high]: View) -> Option<[u8; 16]> {
     let length = low as u32;

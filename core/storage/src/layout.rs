@@ -379,7 +379,7 @@ pub(crate) struct Layout {
     /// Those of the columns whose words are views.
     pub(crate) strings: Box<[Column]>,
     pub(crate) key: KeyPlace,
-    /// Behind the protocol's words.
+    /// After the protocol's words.
     pub(crate) protocol_end: usize,
     /// First payload word of a record.
     pub(crate) payload: usize,

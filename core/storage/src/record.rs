@@ -42,7 +42,7 @@
 //! The version that (1) made stays: it is what a reader finds that has seen the stamp of the time
 //! between. The sweep unlinks it later, and a reader that finds it unlinked must not go by that
 //! stamp any more. So (b) loads the stamp once more behind `newest`, and begins again if it is
-//! another block's: the sweep comes after the block, and so behind the old stamp.
+//! another block's: the sweep comes after the block, and so after the old stamp.
 //!
 //! A reader at [`LATEST`](crate::LATEST) sees the state inside the block. It is for the block's own
 //! workers, which their protocol orders against the record's writer; the stamp alone cannot tell

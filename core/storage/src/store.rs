@@ -355,7 +355,7 @@ impl Store {
         self.begin(Stamp::new(height, 0), height, workers)
     }
 
-    /// Opens a block for what follows in it behind changes that are told already: of those, every
+    /// Opens a block for what follows in it after changes that are told already: of those, every
     /// stamp is below `first`. What they have left is the image before of what it changes.
     ///
     /// # Panics

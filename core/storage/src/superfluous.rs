@@ -8,7 +8,7 @@
 //!
 //! A snapshot that is retained for a while keeps one item here for each index entry, row and long
 //! string that it alone sees. That may be as much as the versions it keeps, and stays as long, so
-//! parked items lie packed: the keys of entries one behind the other, and not each in memory of its
+//! parked items lie packed: the keys of entries one after the other, and not each in memory of its
 //! own between others that go sooner.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -50,7 +50,7 @@ use crate::undo::{Chunk, Handle, OwnersAtHand, UndoSpace, VERSION_HEADER_WORDS, 
 /// Chunks that a collection looks at though few have come: one megabyte.
 const CHUNKS_AT_ONCE: usize = 16;
 
-/// Blocks of this age are no longer read for the sake of the blocks behind them. Tests look at
+/// Blocks of this age are no longer read for the sake of the blocks after them. Tests look at
 /// chunks at once.
 const YOUNG_BLOCKS: Height = if cfg!(test) { 0 } else { 16 };
 

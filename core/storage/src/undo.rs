@@ -329,7 +329,7 @@ impl UndoSpace {
         self.chunks.lock().free.extend(chunks.iter().map(|chunk| chunk.number));
     }
 
-    /// Gives memory back that was not needed of late, of a group of chunks at most, behind a
+    /// Gives memory back that was not needed of late, of a group of chunks at most, after a
     /// collection that has freed so many.
     pub(crate) fn release(&self, freed: usize) {
         let mut chunks = self.chunks.lock();

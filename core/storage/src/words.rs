@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 use kit::sync::atomic::AtomicU64;
 
 pub(crate) const WORDS_PER_LINE: usize = 8;
-/// Lines of a row that are worth fetching at once; what lies behind follows in order.
+/// Lines of a row that are worth fetching at once; what lies after follows in order.
 pub(crate) const LINES_MAX: usize = 6;
 
 const SEGMENTS_MAX: usize = 33;
@@ -203,7 +203,7 @@ mod raw {
         }
 
         /// Gives the whole pages of some words back to the kernel, which is whence they must have
-        /// come: whether they did. They read as zero from then on, as behind [`Zeroed::clear`].
+        /// come: whether they did. They read as zero from then on, as after [`Zeroed::clear`].
         #[cfg_attr(any(shuttle, miri), expect(unused_variables))]
         pub(crate) fn release(&self, words: Range<usize>) -> bool {
             #[cfg(not(any(shuttle, miri)))]
@@ -218,7 +218,7 @@ mod raw {
                 let advice = UncheckedAdvice::DontNeed;
                 // SAFETY: the mapping is private and anonymous, so its pages read as zero from then
                 // on, and every word is only ever accessed as an atomic, for which zero is a value
-                // like any other. The kernel orders it behind what this thread stored: it takes the
+                // like any other. The kernel orders it after what this thread stored: it takes the
                 // pages out of every processor's address table before it returns. The range lies
                 // within the mapping, from page to page.
                 return unsafe { map.unchecked_advise_range(advice, begin, length) }.is_ok();

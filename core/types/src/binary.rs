@@ -326,7 +326,7 @@ fn read_numeric(bytes: &[u8]) -> Result<Numeric> {
         0 => Numeric::ZERO,
         _ => numeric::from_digits(negative, digits.take(shown), point)?,
     };
-    // The scale may ask for zeros behind the last group.
+    // The scale may ask for zeros after the last group.
     numeric::trunc(&exact, i32::from(scale))
 }
 

@@ -5,7 +5,7 @@
 //! and where that is the same by its offset, so no two different ones are equal.
 //!
 //! Read are `4:05`, `04:05:06.7`, `040506`, `4:05 PM`, `allballs`, with a date before them, which
-//! says nothing, and an offset behind.
+//! says nothing, and an offset after.
 //!
 //! Departures: an offset is a number, `Z`, `UTC` or `GMT`, never the name of a place; no `now`.
 

@@ -225,7 +225,7 @@ pub fn encode_value(value: &Value, out: &mut impl BufMut) {
     }
 }
 
-/// Reads one value from the front of the input and moves the input behind it.
+/// Reads one value from the front of the input and moves the input after it.
 pub fn decode_value(input: &mut &[u8]) -> Result<Value> {
     decode_nested(input, 0)
 }

@@ -579,7 +579,7 @@ fn float(modifiers: &[u32]) -> Result<DataType> {
     }
 }
 
-/// `interval`, the fields that are named behind it, and digits of a second.
+/// `interval`, the fields that are named after it, and digits of a second.
 fn interval(fields: &str, modifiers: &[u32]) -> Result<DataType> {
     match *modifiers {
         _ if !fields.is_empty() && !fields.starts_with(' ') => {

@@ -283,7 +283,7 @@ impl Reader<'_> {
             of_day_us = self.time_of_day()?;
             self.skip_blanks();
         }
-        // A date alone may have an offset behind a blank, as JDBC's driver writes it.
+        // A date alone may have an offset after a blank, as JDBC's driver writes it.
         if has_time || before_blank {
             offset_s = self.offset()?;
         }

@@ -2,7 +2,7 @@
 //!
 //! Storage, ranges and the ledger compare keys with `memcmp` alone, so each column is encoded such
 //! that bytes order as SQL orders values, NULLs last, and no encoding is a prefix of another of
-//! the same type. A key is its columns' encodings one behind the other.
+//! the same type. A key is its columns' encodings one after the other.
 //!
 //! ```text
 //! nullable column   0x01 before a value, 0x02 alone for NULL; NOT NULL columns have no such byte
@@ -210,7 +210,7 @@ pub fn decode_key<'a>(
     if rest.is_empty() { Ok(values) } else { Err(corrupt()) }
 }
 
-/// Reads one column from the front of a key and moves the key behind it.
+/// Reads one column from the front of a key and moves the key after it.
 pub fn decode_column(data_type: &DataType, nullable: bool, rest: &mut &[u8]) -> Result<Value> {
     if nullable {
         match take::<1>(rest)? {

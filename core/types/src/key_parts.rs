@@ -9,9 +9,9 @@ use crate::error::{Error, Result, SqlState};
 use crate::numeric::{Numeric, POW10, from_digits};
 
 const ESCAPE: u8 = 0x00;
-/// Behind [`ESCAPE`]: the string holds a zero byte, and goes on.
+/// After [`ESCAPE`]: the string holds a zero byte, and goes on.
 const ESCAPED_ZERO: u8 = 0xFF;
-/// Behind [`ESCAPE`]: the string has ended.
+/// After [`ESCAPE`]: the string has ended.
 const TERMINATOR: u8 = 0x00;
 const NUMERIC_ZERO: u8 = 0x80;
 const NUMERIC_EXPONENT_BIAS: i32 = 31;

@@ -7,7 +7,7 @@
 //! ```text
 //! family   network                    bits   address
 //! 4 or 6   4 or 16 bytes, the bits    1      4 or 16 bytes
-//!          behind the mask being 0
+//!          after the mask being 0
 //! ```
 //!
 //! *Invariant.* Of a `cidr` network and address are the same. PostgreSQL compares the bits that

@@ -88,7 +88,7 @@ impl SystemType {
 
     pub fn from_name(name: &str) -> Option<SystemType> {
         match name {
-            // Unquoted it is `character`, but behind `pg_catalog.` it is this one.
+            // Unquoted it is `character`, but after `pg_catalog.` it is this one.
             "pg_catalog.char" => Some(SystemType::Char),
             "float4" => Some(SystemType::Float4),
             _ => ALL.iter().find(|facts| facts.1 == name).map(|facts| facts.0),

@@ -216,7 +216,7 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// How many blanks `char(n)` shows behind this text.
+/// How many blanks `char(n)` shows after this text.
 pub(crate) fn missing_blanks(text: &str, data_type: &DataType) -> usize {
     match data_type {
         DataType::Char(n) => (*n as usize).saturating_sub(text.chars().count()),
@@ -473,7 +473,7 @@ fn read_escaped(text: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Hexadecimal digits, optionally in braces, with optional hyphens behind groups of four.
+/// Hexadecimal digits, optionally in braces, with optional hyphens after groups of four.
 fn read_uuid(text: &str) -> Result<[u8; 16]> {
     let invalid = || invalid_syntax(&DataType::Uuid, text);
     let inner = match text.strip_prefix('{') {
@@ -576,7 +576,7 @@ impl ArrayReader<'_> {
     }
 
     fn unquoted(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
-        // Blanks behind an element are not part of it, unless they are escaped.
+        // Blanks after an element are not part of it, unless they are escaped.
         let mut kept = 0;
         loop {
             match self.rest.first() {

@@ -3,7 +3,7 @@
 //! ```text
 //! order    each organisation signs the order hash that it was given, before it runs anything
 //! result   each signs the result hash that the block came to in its database
-//! again    the same, where no result could have enough votes, behind each one's recovery
+//! again    the same, where no result could have enough votes, after each one's recovery
 //! ```
 //!
 //! Signatures are those of [`ledger::votes`]; each stage's are made for another ledger id, so that

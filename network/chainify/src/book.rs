@@ -34,7 +34,7 @@ pub struct Terms {
     pub schema: Schema,
     /// Of all rows before the first block.
     pub first_root: Hash,
-    /// All tables are hashed and copied behind every so many blocks.
+    /// All tables are hashed and copied after every so many blocks.
     pub checkpoint_blocks: u64,
     /// Number, public key and address of each; none where an organisation keeps a ledger alone.
     pub members: String,

@@ -315,7 +315,7 @@ impl Member {
         }
     }
 
-    /// Asks for a vote behind a pause, which grows.
+    /// Asks for a vote after a pause, which grows.
     async fn ask_vote(
         &self,
         other: u64,

@@ -307,7 +307,7 @@ impl Organisation {
         Ok(())
     }
 
-    /// All tables are what they were behind a checkpoint's block, which the ledger confirms. False:
+    /// All tables are what they were after a checkpoint's block, which the ledger confirms. False:
     /// the copy is not what the ledger says.
     pub(crate) async fn back_to(&mut self, checkpoint: Height) -> Result<bool> {
         let schema = self.book.terms().schema.clone();
@@ -322,7 +322,7 @@ impl Organisation {
         Ok(self.database.state_root(&schema).await? == root)
     }
 
-    /// All tables have been replaced by what they are behind a checkpoint's block.
+    /// All tables have been replaced by what they are after a checkpoint's block.
     pub(crate) async fn adopted(&mut self, checkpoint: Height) -> Result<()> {
         let schema = self.book.terms().schema.clone();
         self.changed = schema.numbered().map(|(number, _)| number).collect();

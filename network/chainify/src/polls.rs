@@ -145,7 +145,7 @@ mod tests {
     }
 
     /// What three members of which all must agree are told of votes that come in this order, and
-    /// asked for a verdict behind each.
+    /// asked for a verdict after each.
     fn reported(order: [(u64, u8); 3]) -> Vec<String> {
         let keys = (1..=3).map(|id| (id, key(id).public())).collect();
         let electors = Electors { ledger_id: [7; 16], keys, votes: 3, liars: 0, above: None };

@@ -61,7 +61,7 @@ impl Member {
         self.adopt(wanted).await
     }
 
-    /// Whether a checkpoint and the blocks behind it come to what was agreed on.
+    /// Whether a checkpoint and the blocks after it come to what was agreed on.
     async fn from_checkpoint(
         &mut self,
         checkpoint: Height,
@@ -191,7 +191,7 @@ impl Member {
             let what = format!("the rows of organisation {member} are not those of the ledger");
             return Err(Error::new(SqlState::DATA_CORRUPTED, what));
         }
-        // Orders and results first: a crash behind them is recovered like any other deviation.
+        // Orders and results first: a crash after them is recovered like any other deviation.
         let count = blocks.len() as u64;
         for (batch, result, stage, certificate) in blocks {
             if self.organisation.book.ordered() < batch.height() {

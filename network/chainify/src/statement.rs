@@ -115,7 +115,7 @@ fn parsed_one(text: &str, schema: &Schema) -> Result<Statement> {
 }
 
 /// The text without what stands in quotes, as the standard has it: two of a kind are one inside. A
-/// string behind a letter is told by the word `prefix'`.
+/// string after a letter is told by the word `prefix'`.
 fn outside_of_quotes(text: &str) -> String {
     let mut bare = String::with_capacity(text.len());
     let mut inside = None;

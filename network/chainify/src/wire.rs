@@ -10,7 +10,7 @@
 //! effects     height                                          → net changes, or none are kept
 //! checkpoint  height                                          → the newest one at or above it
 //! images      height, table                                   → key and image hash of each row
-//! rows        height, table, key                              → texts of rows behind the key
+//! rows        height, table, key                              → texts of rows after the key
 //! ```
 
 use std::io;

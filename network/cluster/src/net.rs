@@ -260,7 +260,7 @@ impl Peer {
         debug_assert!(kept.len() <= KEPT_MAX, "connections that wait are bounded");
     }
 
-    /// One call at a time, and none for a while behind one that failed, for all callers together.
+    /// One call at a time, and none for a while after one that failed, for all callers together.
     async fn dial(&self) -> io::Result<client::TlsStream<TcpStream>> {
         let mut dialling = self.dialling.lock().await;
         dialling.may()?;

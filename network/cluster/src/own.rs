@@ -1,7 +1,7 @@
 //! The keys by which a node is known: one, and a second one while the first is being replaced.
 //!
 //! ```text
-//! cluster/key.pem         the key, and behind a rotation its certificate
+//! cluster/key.pem         the key, and after a rotation its certificate
 //! cluster/next-key.pem    key and certificate that the ledger names from some block on
 //! ```
 //!
@@ -77,7 +77,7 @@ impl Own {
         Ok(Own(RwLock::new(own.into_iter().map(Arc::new).collect())))
     }
 
-    /// The key in use, and behind it the one that is to take its place, if there is one.
+    /// The key in use, and after it the one that is to take its place, if there is one.
     pub fn now(&self) -> Vec<Arc<Identity>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -75,7 +75,7 @@ pub struct Config {
     pub patience_ms: u64,
 }
 
-/// Where a node goes on: behind the last block of its ledger.
+/// Where a node goes on: after the last block of its ledger.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// CometBFT's height of it; 0 before the first.
@@ -105,7 +105,7 @@ pub struct Block {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     pub app_hash: Hash,
-    /// Who validates, and who does not any more, from the block behind the next one on.
+    /// Who validates, and who does not any more, from the block after the next one on.
     pub updates: Vec<Update>,
 }
 
@@ -188,7 +188,7 @@ impl App {
         (self.finalized.sequence, self.proposer)
     }
 
-    /// Height and app hash to go on behind.
+    /// Height and app hash to go on after.
     pub fn info(&self) -> Answer<(u64, Hash)> {
         let (sequence, height) = match mutated("comet_info_ahead") {
             true => (self.finalized.sequence, self.finalized.height),
@@ -325,7 +325,7 @@ impl App {
         self.validators.updates(self.before_last(), (sequence, self.executed(height)))
     }
 
-    /// The ledger names these members from behind a block on, of which the result comes next.
+    /// The ledger names these members from after a block on, of which the result comes next.
     pub fn validate(&mut self, height: Height, keys: Keys) {
         self.nudged |= self.validators.change(height, keys);
     }

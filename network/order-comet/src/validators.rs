@@ -22,14 +22,14 @@ pub struct Update {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Validators {
-    /// Whom the ledger names behind this block and later ones, up to the next entry.
+    /// Whom the ledger names after this block and later ones, up to the next entry.
     named: BTreeMap<Height, Keys>,
     /// With CometBFT's height of the first evidence.
     convicted: BTreeMap<Address, u64>,
 }
 
 impl Validators {
-    /// `named`: behind the ledger's blocks, as far back as is needed.
+    /// `named`: after the ledger's blocks, as far back as is needed.
     pub fn new(
         named: BTreeMap<Height, Keys>,
         convicted: impl IntoIterator<Item = (Address, u64)>,
@@ -40,12 +40,12 @@ impl Validators {
         validators
     }
 
-    /// The ledger's block behind which the members were changed last.
+    /// The ledger's block after which the members were changed last.
     pub fn newest(&self) -> Option<Height> {
         self.named.last_key_value().map(|(height, _)| *height)
     }
 
-    /// Behind a block these are the members. Whether others were.
+    /// After a block these are the members. Whether others were.
     pub(crate) fn change(&mut self, height: Height, keys: Keys) -> bool {
         if self.named_behind(height) == Some(&keys) {
             return false;
@@ -76,7 +76,7 @@ impl Validators {
         behind.map(|(_, keys)| keys)
     }
 
-    /// Behind one of CometBFT's blocks, and the ledger's block that it goes by. One at least is
+    /// After one of CometBFT's blocks, and the ledger's block that it goes by. One at least is
     /// left: without any there would be no order.
     pub(crate) fn behind(&self, (sequence, height): (u64, Height)) -> Keys {
         let named = self.named_behind(height).cloned().unwrap_or_default();

@@ -38,7 +38,7 @@ use crate::record::{Bundle, Cuts, Drawn, Marker, Record, take};
 /// Incarnations of nodes that are known.
 const INCARNATIONS_MAX: usize = 64;
 
-/// Where batches end: all that the rest of the order follows from, beside the records behind it.
+/// Where batches end: all that the rest of the order follows from, beside the records after it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Position {
     pub log: Drawn,
@@ -55,7 +55,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Behind the marker, which is the first record.
+    /// After the marker, which is the first record.
     pub fn behind(marker: &Marker, bytes: &[u8]) -> Position {
         Position {
             log: marker.log,
@@ -136,7 +136,7 @@ pub struct Cutter {
 /// What came of a record.
 #[derive(Default, Debug)]
 pub struct Stepped {
-    /// Batches that ended, each with the position behind it.
+    /// Batches that ended, each with the position after it.
     pub cut: Vec<(Delivery, Position)>,
     /// Why the record says nothing, if that is strange.
     pub void: Option<&'static str>,
@@ -197,7 +197,7 @@ impl Cutter {
         debug_assert!(stepped.cut.is_sorted_by_key(|(delivery, _)| delivery.sequence));
         self.at.next = offset + 1;
         self.at.last_crc = crc32fast::hash(bytes);
-        // What ended behind this record.
+        // What ended after this record.
         if let Some((delivery, position)) = stepped.cut.last_mut()
             && delivery.sequence == self.at.sequence
             && self.open.is_none()

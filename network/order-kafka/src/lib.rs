@@ -92,13 +92,13 @@ impl fmt::Display for LogError {
 
 /// One partition: records, numbered from 0.
 pub trait Log: Send + Sync + 'static {
-    /// Puts a record behind the others. After an error it may be there all the same, also later.
+    /// Puts a record after the others. After an error it may be there all the same, also later.
     fn append(&self, record: Bytes) -> BoxFuture<'static, Result<(), LogError>>;
 
     /// Records from an offset on, each with its own; waits a little if there are none.
     fn read(&self, from: u64) -> BoxFuture<'static, Result<Vec<(u64, Bytes)>, LogError>>;
 
-    /// Offsets of the first record and of the one behind the last.
+    /// Offsets of the first record and of the one after the last.
     fn ends(&self) -> BoxFuture<'static, Result<(u64, u64), LogError>>;
 
     /// Makes the topic, where there is none.

@@ -83,7 +83,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Goes on behind the delivery `after`, from there in the topic.
+    /// Goes on after the delivery `after`, from there in the topic.
     pub fn new(rules: Rules, after: u64, position: Option<Position>) -> Mailbox {
         Mailbox {
             rules,
@@ -223,7 +223,7 @@ impl Mailbox {
         self.ready.push_back(delivery);
     }
 
-    /// Behind some records: whether a batch is open, and since when.
+    /// After some records: whether a batch is open, and since when.
     pub fn look_at_open(&mut self, now_ms: u64) {
         let Some(cutter) = &self.cutter else { return };
         let open = cutter.sequence() + 1;

@@ -104,7 +104,7 @@ impl From<LogError> for Trouble {
 }
 
 impl Node {
-    /// Takes part from now on, behind the delivery `after`, the last block of the ledger in
+    /// Takes part from now on, after the delivery `after`, the last block of the ledger in
     /// `files`. Runs in the current runtime.
     pub fn start(
         config: Config,
@@ -171,7 +171,7 @@ impl Node {
         Standing { offset, sequence, away, stopped }
     }
 
-    /// The position to begin at behind a block, for [`crate::begin_behind`].
+    /// The position to begin at after a block, for [`crate::begin_behind`].
     pub fn position_up_to(&self, height: Height) -> Vec<u8> {
         self.state().positions.up_to(height).map(Position::encode).unwrap_or_default()
     }

@@ -50,7 +50,7 @@ impl Positions {
         Ok(Positions { file, count, kept })
     }
 
-    /// The one to begin at, so as to come to the batch behind this one. `None`: with the topic.
+    /// The one to begin at, so as to come to the batch after this one. `None`: with the topic.
     pub fn up_to(&self, sequence: u64) -> Option<&Position> {
         let usable = self.kept.iter().filter(|position| position.sequence <= sequence);
         usable.max_by_key(|position| position.sequence)

@@ -12,7 +12,7 @@
 //! envelopes of one node, in a proposal that says its clock, its name and what it had released.
 //! `incarnation` is drawn at each start of a node and `number` counts within it: a bundle that a
 //! retry put into the topic twice bears the same pair. `cut` is the number of the batch that ends
-//! behind this record, if that is the open one; 0: none. A bundle without envelopes is a
+//! after this record, if that is the open one; 0: none. A bundle without envelopes is a
 //! time-to-cut message. A `forced` one cuts a batch even if nothing is in it.
 
 use bytes::{BufMut, Bytes};

@@ -45,6 +45,6 @@ pub struct Config {
     /// How far the clock of a leader, and the time of a draft, may be from [most members'
     /// clocks](crate::clocks); `None`: nothing is compared.
     pub ahead_max: Option<Duration>,
-    /// Whether nothing may be drafted behind an envelope before it was executed.
+    /// Whether nothing may be drafted after an envelope before it was executed.
     pub is_barrier: fn(&[u8]) -> bool,
 }

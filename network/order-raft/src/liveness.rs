@@ -169,7 +169,7 @@ impl Node {
         is_off
     }
 
-    /// Behind the end of Raft: where a full disk was the reason, waits for room and begins again,
+    /// After the end of Raft: where a full disk was the reason, waits for room and begins again,
     /// as a restart would. False: the node takes no part any more.
     pub(crate) async fn mend(&self) -> bool {
         while !self.0.leaving.load(Ordering::Acquire) && self.0.store.fullness().is_some() {

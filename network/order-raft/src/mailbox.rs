@@ -44,7 +44,7 @@ pub(crate) struct Rules {
     pub limits: Limits,
     /// An envelope that was forwarded is sent again after so long.
     pub patience_ms: u64,
-    /// Whether nothing may be drafted behind an envelope before it was executed.
+    /// Whether nothing may be drafted after an envelope before it was executed.
     pub is_barrier: fn(&[u8]) -> bool,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Goes on behind so many entries.
+    /// Goes on after so many entries.
     pub fn new(rules: Rules, after: u64) -> Mailbox {
         let released = Released {
             height: 0,

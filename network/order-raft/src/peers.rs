@@ -63,7 +63,7 @@ impl RaftNetworkFactory<Types> for Peers {
 
 impl Peer {
     /// A member that cannot be reached is not sent the log for a while: openraft goes on at once
-    /// behind any other error. One that is slow has cost its time already.
+    /// after any other error. One that is slow has cost its time already.
     async fn ask<T: DeserializeOwned, E: std::error::Error>(
         &self,
         request: Request,

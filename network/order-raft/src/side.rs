@@ -122,7 +122,7 @@ pub fn forget(files: &Arc<dyn Files>) -> io::Result<()> {
     }))
 }
 
-/// Has this member go on alone, by its owner's word, behind `last`, the last block in this folder:
+/// Has this member go on alone, by its owner's word, after `last`, the last block in this folder:
 /// it is the only voter, whatever others may have. A folder without votes begins a log of terms.
 pub fn go_on_alone(files: &Arc<dyn Files>, member: u64, last: Height) -> io::Result<()> {
     let mut side = Side::open(files)?;
@@ -132,7 +132,7 @@ pub fn go_on_alone(files: &Arc<dyn Files>, member: u64, last: Height) -> io::Res
     let voted = vote.map_or(0, |vote| vote.leader_id().get_term());
     let written = own.last().map_or(0, |own| own.id.leader_id.term);
     let term = voted.max(written) + 1;
-    // Behind all that is there, unless nothing says which terms that is of.
+    // After all that is there, unless nothing says which terms that is of.
     let index = if own.is_empty() { 0 } else { last + own.len() as u64 };
     let members = Membership::new(vec![BTreeSet::from([member])], None);
     let id = LogId::new(CommittedLeaderId::new(term, member), index);
@@ -426,7 +426,7 @@ mod tests {
         side.put_own(own(0)).unwrap();
         side.put_own(own(1)).unwrap();
         side.put_own(own(8)).unwrap();
-        // Blocks 1 to 6 are the entries 2 to 7; 5 and 6 go, and what is own behind them.
+        // Blocks 1 to 6 are the entries 2 to 7; 5 and 6 go, and what is own after them.
         side.put_cut(6, 5).unwrap();
         go_on_alone(&files, 1, 6).unwrap();
         let state = Side::open(&files).unwrap().state;

@@ -586,7 +586,7 @@ impl Kept {
     fn truncate(&mut self, index: u64) -> io::Result<()> {
         self.sync()?;
         assert!(index <= self.count(), "what is cut off lies within the log or right behind it");
-        // Of the first batch at the index or behind it.
+        // Of the first batch at the index or after it.
         let height = self.height_of(index).min(self.orders.next_height());
         self.lookup.forget();
         drop(self.newest.split_off(&height));

@@ -133,7 +133,7 @@ fn literal(value: &Option<String>) -> String {
     }
 }
 
-/// Reads on behind the bound without keeping anything, and has a query that only reads canceled.
+/// Reads on after the bound without keeping anything, and has a query that only reads canceled.
 async fn gather(
     client: &Client,
     sql: &str,

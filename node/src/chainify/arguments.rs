@@ -74,7 +74,7 @@ pub struct Init {
     /// Blocks from one checkpoint to the next.
     #[arg(long, value_name = "N", default_value = "5")]
     pub checkpoint_blocks: NonZeroU64,
-    /// Address of the first organisation's listener; the others have the ports behind it.
+    /// Address of the first organisation's listener; the others have the ports after it.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5480")]
     pub listen: SocketAddr,
 }

@@ -58,7 +58,7 @@ pub fn is_half_done(data: &Path) -> bool {
 }
 
 /// Makes sure that the folder has a ledger which the others can go on with. If it was taken now:
-/// the block up to which it was executed, and the digest of the state behind that.
+/// the block up to which it was executed, and the digest of the state after that.
 pub fn complete(
     data: &Path,
     files: &Arc<dyn Files>,
@@ -94,7 +94,7 @@ pub fn complete(
             }
             warn!(next, "the other members have pruned what this one lacks: it begins anew");
             if !is_whole {
-                // Behind what cannot be read there may be more, which is given up here.
+                // After what cannot be read there may be more, which is given up here.
                 kind.forget(files)?;
             }
         }
@@ -126,7 +126,7 @@ pub fn has_ledger(files: &Arc<dyn Files>) -> Result<bool> {
     Ok(!files.list("orders")?.is_empty())
 }
 
-/// The block behind the last one, `None` where there is no ledger; and whether nothing of it was
+/// The block after the last one, `None` where there is no ledger; and whether nothing of it was
 /// unreadable. What is wrong with one is for the start to say.
 fn next_block(files: &Arc<dyn Files>) -> Result<(Option<u64>, bool)> {
     if !has_ledger(files)? {

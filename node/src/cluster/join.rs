@@ -80,7 +80,7 @@ impl Enrolment {
     }
 
     /// Takes the ledger from another member, where the folder has none that the others can go on
-    /// with. If so: the block up to which it was executed, and the digest of the state behind it.
+    /// with. If so: the block up to which it was executed, and the digest of the state after it.
     pub fn complete(&self, data: &Path, files: &Arc<dyn Files>) -> Result<Option<(u64, Hash)>> {
         if Pending::read(data)?.is_some() {
             // It goes on alone: what the others have is another ledger's.
@@ -99,7 +99,7 @@ impl Enrolment {
             .context("cannot take the ledger from another member")
     }
 
-    /// Takes part behind the last block that the replica has executed. Not within a runtime.
+    /// Takes part after the last block that the replica has executed. Not within a runtime.
     pub fn join(
         self,
         files: Arc<dyn Files>,

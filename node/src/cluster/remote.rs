@@ -169,7 +169,7 @@ impl RemoteFiles {
         self.ask_json(&Ask::Head)
     }
 
-    /// What its orderer goes on with behind a block: [`super::orderers::Kind::begin_behind`].
+    /// What its orderer goes on with after a block: [`super::orderers::Kind::begin_behind`].
     pub fn own_up_to(&self, height: u64) -> io::Result<Bytes> {
         self.ask(&Ask::Own(height))
     }

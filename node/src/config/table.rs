@@ -97,7 +97,7 @@ settings! {
         /// blocks; the ledger that is left still verifies.
         durability: Durability = "on";
         /// What is on disk before a result is released. `command`: its block's order. What came of
-        /// it is written behind it and never waited for, since a start executes the blocks behind
+        /// it is written after it and never waited for, since a start executes the blocks after
         /// the newest checkpoint. `logical`, `physical`: its block's order, and with every row
         /// logger the rows that the block left (`physical`: and where they lie). A start reads
         /// the rows of blocks instead of executing them; each block's rows must come to the effects
@@ -111,7 +111,7 @@ settings! {
         /// Folders of the row logs, one logger for each, so at best each on a device of its own;
         /// a comma stands between them. Empty means one, the folder `rows` in `data`.
         log_folders: Folders = "";
-        /// How a start replays the blocks behind the checkpoint that no row log has.
+        /// How a start replays the blocks after the checkpoint that no row log has.
         /// `protocol`: executed under their protocol; outcomes and effects are compared with the
         /// recorded ones, as `tally verify` does: it checks most.
         /// `pacman`: in pieces that run beside each other, where the ledger holds the serial order
@@ -267,7 +267,7 @@ settings! {
         undo_bytes_max: u64 = "536870912";
     }
     "Pruning", Start {
-        /// Blocks that are kept, at least, when old ones are pruned behind each new checkpoint; 0
+        /// Blocks that are kept, at least, when old ones are pruned after each new checkpoint; 0
         /// means that all are, unless `tally prune` says otherwise. Blocks go by whole segments,
         /// and none that the oldest checkpoint needs. Headers stay, so receipts can still be
         /// checked.

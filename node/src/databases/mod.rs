@@ -162,7 +162,7 @@ impl Databases {
         _ = database.shared_state.neighbours.set(Box::new(shown));
     }
 
-    /// The schema behind the newest durable block.
+    /// The schema after the newest durable block.
     fn catalog(&self) -> Result<Arc<Catalog>> {
         let newest = self.own.engine.newest()?;
         Ok(Arc::clone(&self.own.schema.of(&newest).catalog))

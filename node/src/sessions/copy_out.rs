@@ -7,7 +7,7 @@ use sql::copy::CopyFormatter;
 use types::Error;
 
 const ROWS_PER_CHUNK: usize = 256;
-/// A chunk ends behind the row that reaches this.
+/// A chunk ends after the row that reaches this.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// A batch of rows may be large, and each becomes several chunks, made when they are asked for.

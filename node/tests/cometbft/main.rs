@@ -62,7 +62,7 @@ async fn four_validators_bear_one_that_stops_and_one_that_begins_again() {
         acknowledged.extend(load.end().await);
     }
     cluster.settle_certified();
-    // The last results get a block of their own; behind that none comes.
+    // The last results get a block of their own; after that none comes.
     let mut heights = vec![comet_height(&cluster, 0)];
     while heights.len() < 10 && !heights.ends_with(&[heights[heights.len() - 1]; 3]) {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -148,7 +148,7 @@ async fn validators_follow_the_members() {
     orderers::until("the key to be replaced", replaced, || cluster.node(2).says());
     assert_ne!(std::fs::read(cluster.data(2).join("cluster/key.pem")).unwrap(), old_key);
     counts(&mut cluster, 3, &load).await;
-    // It goes on with it behind a start.
+    // It goes on with it after a start.
     cluster.nodes[2].take().unwrap().end(Signal::TERM);
     cluster.start_one(2, &[]);
     counts(&mut cluster, fifth, &load).await;

@@ -1,4 +1,4 @@
-//! Statements beside PostgreSQL: `lockstep/*.sql` have what PostgreSQL 15 answers behind each.
+//! Statements beside PostgreSQL: `lockstep/*.sql` have what PostgreSQL 15 answers after each.
 //!
 //! A line is a statement, or `-- ` and what it answers: a row, or an error's SQLSTATE and message.
 //! `scripts/with-postgres cargo test -p node --test it lockstep -- --ignored` asks PostgreSQL for

@@ -243,7 +243,7 @@ fn receipts_go_through_files_and_exit_codes() {
     assert_eq!(check("nonsense").status.code(), Some(2));
 }
 
-/// Flips a bit of the last record of a stream's one segment, and verifies. With the mark behind it,
+/// Flips a bit of the last record of a stream's one segment, and verifies. With the mark after it,
 /// by which a stopped log vouches for it, or without, as a crash leaves it.
 fn verify_with_a_damaged_end(data: &Path, stream: &str, marked: bool) -> (Option<i32>, Value) {
     let segment = std::fs::read_dir(data.join(stream)).unwrap().next().unwrap().unwrap().path();

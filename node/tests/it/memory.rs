@@ -83,7 +83,7 @@ fn tables_stay_within_their_memory_and_go_on_when_there_is_room() {
         let refused = client.execute("INSERT INTO small VALUES (1)", &[]).await.unwrap_err();
         assert_eq!(refused.code().unwrap().code(), "53200");
         client.execute("DELETE FROM big WHERE a % 2 = 0", &[]).await.unwrap();
-        // Places are free when a block behind has been collected, which is not at once.
+        // Places are free when a block after has been collected, which is not at once.
         let mut inserted = false;
         for row in (1..200).step_by(2) {
             let delete = format!("DELETE FROM big WHERE a = {row}");

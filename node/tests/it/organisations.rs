@@ -203,7 +203,7 @@ fn a_node_approves_what_its_own_function_lets_pass() {
     fail(&clerk, &asked(&["--expires", "0", "call", "pay", "2", "1.0"]), "expired");
     fail(&clerk, &format!("BEGIN; {}", approve(&call)), "inside a transaction block");
     let mut forged = sign("ada", "ada", &["call", "pay", "2", "1.0"]);
-    // Within the signature, behind which stands the number of approvals.
+    // Within the signature, after which stands the number of approvals.
     let at = forged.len() - 4;
     let other = if forged.as_bytes()[at] == b'0' { "1" } else { "0" };
     forged.replace_range(at..=at, other);

@@ -214,7 +214,7 @@ fn follow(page: &str, opened: &[(&str, &[u16])], counts: (usize, usize)) -> Stri
     follow_behind("", page, opened, counts)
 }
 
-/// The same behind some lines of `sh`.
+/// The same after some lines of `sh`.
 fn follow_behind(
     before: &str,
     page: &str,

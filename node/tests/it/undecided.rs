@@ -72,7 +72,7 @@ async fn writes_without_a_majority_end_and_the_node_says_that_it_cannot_write() 
     canceled.await.unwrap().unwrap();
     assert!(code == "08007" || code == "57014", "{code}");
     CANCELLED.hold(took - Duration::from_millis(300));
-    // Behind two drafts all that comes waits, and can be taken back.
+    // After two drafts all that comes waits, and can be taken back.
     client.batch_execute("SET tally.transaction_key = 'kept'").await.unwrap();
     client.batch_execute("SET statement_timeout = '400ms'").await.unwrap();
     let (code, ..) = refused(&client, 4).await;

@@ -91,7 +91,7 @@ impl RuntimeFilter {
     ) -> RuntimeFilter {
         let mesh = |filter: &Arc<_>| Mesh { filter: Arc::clone(filter), paused: 0, pause: 1 };
         let passed = BatchCoalescer::new(schema, batch_rows);
-        // What nothing was taken from goes by as it is, not row by row behind what waits.
+        // What nothing was taken from goes by as it is, not row by row after what waits.
         let passed = passed.with_biggest_coalesce_batch_size(Some(batch_rows / ONE_IN));
         RuntimeFilter { meshes: filters.iter().map(mesh).collect(), passed, silent: 0 }
     }

@@ -50,7 +50,7 @@ pub(crate) fn units(mantissa: i128, scale: u8) -> Units {
     i256::from_i128(mantissa).wrapping_mul(power(SCALE.saturating_sub(scale)))
 }
 
-/// The number of so many units, with so many digits after the point, behind which are zeros.
+/// The number of so many units, with so many digits after the point, after which are zeros.
 ///
 /// # Errors
 /// Where it has too many digits.

@@ -129,7 +129,7 @@ pub fn next_value(expr: &Expr) -> Option<TableId> {
     u32::try_from(*id).ok().map(TableId)
 }
 
-/// A type's name where it stands behind a value.
+/// A type's name where it stands after a value.
 fn type_name(world: &World, data_type: &DataType) -> String {
     match (data_type, data_type.enum_type()) {
         (DataType::Array(_), Some(of)) => format!("{}[]", spelled_type(world, of)),

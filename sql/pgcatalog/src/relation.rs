@@ -1,7 +1,7 @@
 //! Which system tables and views there are, and their columns.
 //!
 //! `constants/columns.txt` is PostgreSQL's own answer to that question, so `SELECT *` gives what a
-//! client has been written for, in its order; behind it stand this server's own, `tally_` by name.
+//! client has been written for, in its order; after it stand this server's own, `tally_` by name.
 //! What is filled is in [`tables`](crate::tables) and `views.sql`; the rest are of things that do
 //! not exist here, and empty.
 

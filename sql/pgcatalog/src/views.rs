@@ -1,4 +1,4 @@
-//! Views of the system: `views.sql`, each behind a line `-- schema.name`.
+//! Views of the system: `views.sql`, each after a line `-- schema.name`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -157,7 +157,7 @@ pub struct Member {
     pub role: &'static str,
     pub term: Option<u64>,
     pub height: Option<u64>,
-    /// Behind the furthest.
+    /// After the furthest.
     pub lag_blocks: Option<u64>,
     pub lag_us: Option<i64>,
     /// The block whose result it signed last.
@@ -279,7 +279,7 @@ impl World {
         found.map(|(_, of)| EnumType::clone(of))
     }
 
-    /// Schemas in which names are looked for, behind `pg_catalog`.
+    /// Schemas in which names are looked for, after `pg_catalog`.
     pub fn schemas(&self) -> impl Iterator<Item = &str> {
         self.path.schemas(&self.catalog)
     }

@@ -1,4 +1,4 @@
-//! The seam: what the front end asks of the database behind it.
+//! The seam: what the front end asks of the database after it.
 //!
 //! A [`Database`] opens one [`Session`] per connection, after the client has proved who it is. The
 //! front end owns everything that is protocol (prepared statements by name, portals, formats,

@@ -19,7 +19,7 @@ use crate::wire::{Closed, Wire};
 
 /// `COPY … FROM STDIN`: hands the client's data to the session until the client ends it.
 ///
-/// Sync and Flush are ignored meanwhile, since clients send a Sync right behind the Execute that
+/// Sync and Flush are ignored meanwhile, since clients send a Sync right after the Execute that
 /// turns out to start a copy. After an error the rest of the client's data is ignored by the main
 /// loop.
 pub async fn receive<S, N>(

@@ -145,7 +145,7 @@ impl Encoding {
 
     fn encode_body(&self, kind: u8, mut body: &[u8], out: &mut Vec<u8>) {
         match kind {
-            // Fields and names, each with a zero behind it.
+            // Fields and names, each with a zero after it.
             b'E' | b'N' | b'S' => self.encode_lossy(body, out),
             b'A' => {
                 let (process, texts) = body.split_at_checked(4).unwrap_or((body, &[]));
@@ -199,7 +199,7 @@ impl Encoding {
     }
 }
 
-/// Of a column's description, behind its name.
+/// Of a column's description, after its name.
 const COLUMN_BYTES: usize = 18;
 
 const UNTRANSLATABLE_CHARACTER: SqlState = SqlState(*b"22P05");

@@ -1,6 +1,6 @@
 //! The PostgreSQL front end: clients on one side, a [`Database`] on the other.
 //!
-//! Idea: the protocol knows nothing of SQL, and the database behind it nothing of the protocol.
+//! Idea: the protocol knows nothing of SQL, and the database after it nothing of the protocol.
 //! [`serve`] accepts connections and runs one task for each; [`backend`] is the seam.
 //!
 //! ```text

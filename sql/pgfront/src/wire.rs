@@ -29,7 +29,7 @@ use crate::message::kind;
 const BUFFER_BYTES: usize = 16 << 10;
 /// Buffers larger than this are given back as soon as they are empty.
 const BUFFER_KEEP_BYTES: usize = 1 << 20;
-/// What a client may send ahead while its statement runs. Behind more than this its end is seen
+/// What a client may send ahead while its statement runs. After more than this its end is seen
 /// only at the next write.
 const READ_AHEAD_BYTES_MAX: usize = 256 << 10;
 /// Replies beyond this size are sent before more are made.

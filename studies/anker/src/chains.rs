@@ -22,7 +22,7 @@
 //!
 //! In the configurations without snapshots a collector cuts chains below what the oldest active
 //! transaction can see, while no commit installs. Readers need no protection: one that began at
-//! `b` stops at the first version not newer than `b`, and what is cut lies behind one that is not
+//! `b` stops at the first version not newer than `b`, and what is cut lies after one that is not
 //! newer than the oldest `b`.
 
 use std::sync::OnceLock;
@@ -116,7 +116,7 @@ impl Chains {
         })
     }
 
-    /// Cuts a zone's chains behind what a reader at `oldest` needs, and narrows its span. No
+    /// Cuts a zone's chains after what a reader at `oldest` needs, and narrows its span. No
     /// commit installs meanwhile. `newest` is the timestamp of the value in place.
     pub fn collect(&self, zone: usize, oldest: Timestamp, newest: impl Fn(usize) -> Timestamp) {
         let Some(heads) = self.zones[zone].heads.get() else {

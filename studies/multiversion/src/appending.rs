@@ -33,7 +33,7 @@ impl Appending {
         Some(self.number.fetch_add(1, SeqCst))
     }
 
-    /// Whether one that stands there may commit behind those before.
+    /// Whether one that stands there may commit after those before.
     pub(crate) fn allows(&self, order: Timestamp) -> bool {
         order.0 > self.last.load(SeqCst)
     }

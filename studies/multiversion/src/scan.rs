@@ -1,4 +1,4 @@
-//! Ranges: entries of an index, the versions behind them, and the transaction's own rows between.
+//! Ranges: entries of an index, the versions after them, and the transaction's own rows between.
 //!
 //! The gap of the range is read first, then entries are collected in pieces. Every tuple that an
 //! entry leads to is *read* by the rule, whether or not a row of it is shown: that there is none,

@@ -1,4 +1,4 @@
-//! A table of the study: heads, indexes, and a version storage behind one `match` per access.
+//! A table of the study: heads, indexes, and a version storage after one `match` per access.
 //!
 //! Below that `match` everything is generic over the storage, so no chain is walked through a
 //! virtual call; above it a table is a table.
@@ -53,7 +53,7 @@ macro_rules! with_chains {
     };
 }
 
-// Behind the macro, which it uses.
+// After the macro, which it uses.
 mod reclaim;
 
 /// A lock word that no transaction has: the tuple is about to be dead, or is.

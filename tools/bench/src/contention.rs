@@ -2,7 +2,7 @@
 //!
 //! Two cores show little contention by themselves, so each worker can have many transactions under
 //! way at once ([`interleaved`](concurrency::Options::interleaved)): each commits when as many
-//! others have run, and half of them committed, behind it; one that meets a conflict begins again
+//! others have run, and half of them committed, after it; one that meets a conflict begins again
 //! beside them. That is what as many cores would do to it, without what as many cores would do to
 //! their caches.
 

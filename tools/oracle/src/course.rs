@@ -41,7 +41,7 @@ pub struct Ran<T = Arc<Work>> {
 }
 
 impl<T: Task + Send + 'static> Course<T> {
-    /// Right behind a barrier; what is deferred comes again so often at most.
+    /// Right after a barrier; what is deferred comes again so often at most.
     pub fn behind(
         floor: Height,
         store: &Arc<Store>,
@@ -165,7 +165,7 @@ impl<T: Task> Ran<T> {
     }
 }
 
-/// Runs one block right behind a barrier, and publishes it.
+/// Runs one block right after a barrier, and publishes it.
 pub fn run_block(
     protocol: &Arc<dyn Protocol>,
     pool: &WorkerPool,

@@ -1,7 +1,7 @@
 //! What there is to check: every protocol as it is by default, and with each value of each option
 //! alone.
 //!
-//! Behind a `+` stands what no ledger can be run under: `calvin+eager`, `silo+interleaved=3` (see
+//! After a `+` stands what no ledger can be run under: `calvin+eager`, `silo+interleaved=3` (see
 //! [`concurrency::Options`]).
 
 use std::sync::Arc;

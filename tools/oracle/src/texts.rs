@@ -3,7 +3,7 @@
 //! A few hot rows of a text without a declared length, one of a declared length and a number. Texts
 //! are appended to, doubled, turned and set short again by commands, several of a transaction among
 //! them, so that some meet a row that is too long for their share: in the middle of a chain of
-//! commands that succeed before and behind them. Other transactions read lengths and write by them,
+//! commands that succeed before and after them. Other transactions read lengths and write by them,
 //! abort, or issue more metered commands than can be deferred.
 
 use std::sync::Arc;
@@ -126,7 +126,7 @@ pub fn appended(protocol: &str, pool: &WorkerPool, count: usize) -> (Vec<Outcome
     (outcome.outcomes, outcome.report.rerun)
 }
 
-/// A block under Harmony in which each command that fails, so that its transaction is put behind
+/// A block under Harmony in which each command that fails, so that its transaction is put after
 /// the others, makes another one fail, so many times; and one transaction that has nothing to do
 /// with them. Tells how many transactions there were, and how many ran again.
 ///
@@ -342,7 +342,7 @@ fn call<const N: usize>(function: Function, arguments: [Expr; N]) -> Expr {
     Expr::Call { function, arguments: arguments.into(), result }
 }
 
-/// The first letter behind the others.
+/// The first letter after the others.
 fn turned() -> Expr {
     let long = || Expr::Column(LONG);
     let rest = call(Function::Substring, [long(), constant(2)]);

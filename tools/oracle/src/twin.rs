@@ -148,7 +148,7 @@ impl Twin {
         self.run_items(protocol, pool, items)
     }
 
-    /// Behind those that were deferred to it, if they come again.
+    /// After those that were deferred to it, if they come again.
     pub fn run_items(
         &mut self,
         protocol: &Arc<dyn Protocol>,
@@ -182,7 +182,7 @@ impl Twin {
         self.course.as_ref().is_some_and(|course| course.line().has_deferred())
     }
 
-    /// Behind the last block, under this protocol.
+    /// After the last block, under this protocol.
     pub(crate) fn take_course(&mut self, protocol: &Arc<dyn Protocol>) -> Course<Item> {
         let Some(mut course) = self.course.take() else {
             return Course::behind(0, &self.subject, protocol, self.attempts_max);

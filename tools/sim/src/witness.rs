@@ -43,7 +43,7 @@ pub fn is_refusal(code: [u8; 5]) -> bool {
 pub struct Seen {
     pub head: Hash,
     pub time_us: i64,
-    /// What readers behind it see.
+    /// What readers after it see.
     pub state: State,
     /// To a reader.
     shown: bool,
@@ -113,7 +113,7 @@ impl Witness {
         self.seen.get(height as usize)
     }
 
-    /// A reader is shown the state behind a block.
+    /// A reader is shown the state after a block.
     pub fn show(&mut self, height: Height) -> Result<&Seen, Wrong> {
         let Some(seen) = self.seen.get_mut(height as usize) else {
             return Err(wrong("own past", format!("block {height} is read before it is released")));

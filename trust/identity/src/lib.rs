@@ -9,14 +9,14 @@
 //! Roles ── role ─► attributes (SUPERUSER, LOGIN, …), verifier of a password
 //!   └ members ─► closure: all roles whose privileges one has
 //! Acl ── grants of one object ─► Privileges that a closure of roles has
-//! Organisations ── users, keys ─► who stands behind a transaction
+//! Organisations ── users, keys ─► who stands after a transaction
 //!   └ Agreed ── signatures, approvals ─► whether they are what a Policy asks for
 //! ```
 //!
 //! *PostgreSQL 15's rules*, in its words and with its SQLSTATEs, but for two departures. A role is
 //! no administrator of itself. And what a role is barred from holds for transactions to come,
 //! those of its open sessions included: a principal that was dropped, or may not log in any more,
-//! has no transaction committed behind that one.
+//! has no transaction committed after that one.
 
 mod acl;
 mod agreed;

@@ -313,7 +313,7 @@ impl Organisations {
         }
     }
 
-    /// Who stands behind a transaction, whose signatures are right; `None`: none has to. A root key
+    /// Who stands after a transaction, whose signatures are right; `None`: none has to. A root key
     /// may sign beside those, as a schema change of its organisation asks for.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! its branch, the left side before the right one.
 //!
 //! ```text
-//! step        bytes behind it             what it does
+//! step        bytes after it             what it does
 //! 00 page     u16 length, the page        pushes the page
 //! 01 left     u16 position, 32 hash       the top is the right side, the left one is hidden
 //! 02 right    u16 position, 32 hash       the top is the left side, the right one is hidden

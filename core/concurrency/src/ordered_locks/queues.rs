@@ -58,7 +58,7 @@ pub struct Queues {
     pub fenced: Vec<bool>,
 }
 
-/// The end of a queue: the last writer and the readers behind it.
+/// The end of a queue: the last writer and the readers after it.
 #[derive(Default)]
 struct Tail {
     writer: Option<u32>,

@@ -27,7 +27,7 @@ pub(super) fn before(range: &Range, key: Key) -> Range {
 pub(super) struct Merge<'a, V> {
     pub(super) table: &'a Table,
     pub(super) range: &'a Range,
-    /// What `visit` gets; base rows come with the values of `key_columns` behind them.
+    /// What `visit` gets; base rows come with the values of `key_columns` after them.
     pub(super) columns: &'a [ColumnId],
     pub(super) key_columns: Vec<ColumnId>,
     pub(super) writes: &'a WriteSet,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   from ─────── … ─────── H │ H+1 …        from: the oldest snapshot that block H+1 may read
-//!   └ for every row that one of the blocks behind it has changed: its images, newest first
+//!   └ for every row that one of the blocks after it has changed: its images, newest first
 //! ```
 //!
 //! *Taking.* A walk over one word of each record finds the rows; the snapshots are pinned by the

@@ -1,7 +1,7 @@
 //! Checkpoints that the ledger vouches for.
 //!
 //! ```text
-//!   blocks   … 100 │ 101 … 104 │ 105: "the state behind block 100 has digest d" │ 106 …
+//!   blocks   … 100 │ 101 … 104 │ 105: "the state after block 100 has digest d" │ 106 …
 //!   files            checkpoint of 100 is being written ┘ durable
 //! ```
 //!
@@ -15,7 +15,7 @@
 //! not vouched for, since a crash came before its digest was ordered, is passed over. Only where
 //! blocks were pruned and no vouched one holds it is begun with, which is said.
 //!
-//! *Cost*: a block for each checkpoint, and a look at the orders behind it at a start.
+//! *Cost*: a block for each checkpoint, and a look at the orders after it at a start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Vouched {
     pub by: Height,
 }
 
-/// The first thing that the ledger says about the state behind a block. `None`: nothing. Damage
+/// The first thing that the ledger says about the state after a block. `None`: nothing. Damage
 /// ends the search, and is for the reader that follows to tell.
 pub fn vouched_at(files: &Arc<dyn Files>, height: Height) -> Result<Option<Vouched>, LogError> {
     let mut found = None;
@@ -58,7 +58,7 @@ pub fn vouched_from(
     Ok(all)
 }
 
-/// Calls `enough` for what blocks behind a height say.
+/// Calls `enough` for what blocks after a height say.
 fn each(
     files: &Arc<dyn Files>,
     from: Height,

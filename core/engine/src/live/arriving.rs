@@ -133,7 +133,7 @@ fn compiled(mut request: Request, verdict: Verdict, language: &dyn Language) -> 
     Member { request, verdict, work }
 }
 
-/// What the sequencer does behind a block whose calls ran as they arrived.
+/// What the sequencer does after a block whose calls ran as they arrived.
 pub(super) enum Then {
     GoOn,
     End,
@@ -176,7 +176,7 @@ impl Sequencer {
         }
     }
 
-    /// Whether something waits for a state with no block behind it.
+    /// Whether something waits for a state with no block after it.
     fn wants_boundary(&self) -> bool {
         let checkpoint =
             self.shared.checkpoints.as_ref().is_some_and(|service| service.is_wanted());

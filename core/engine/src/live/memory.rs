@@ -2,7 +2,7 @@
 //!
 //! Rows live in memory, so a node that takes more of them than there is room for would be ended by
 //! the operating system, and again at each start. The sequencer looks at what the store holds
-//! behind blocks, and beyond the bound what might write is refused by this node on entry; what
+//! after blocks, and beyond the bound what might write is refused by this node on entry; what
 //! was ordered runs on every replica alike. Schema changes and single DELETEs are let in, as they
 //! make room: places of deleted rows are taken again, and a dropped table's memory goes back.
 //!
@@ -38,7 +38,7 @@ impl MemoryBound {
         bound
     }
 
-    /// Behind each block, which has changed so many rows.
+    /// After each block, which has changed so many rows.
     pub fn block(&self, store: &Store, rows: u64) {
         let rows = rows.max(LOOK_ROWS / LOOK_BLOCKS);
         let rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;

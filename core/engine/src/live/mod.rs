@@ -312,7 +312,7 @@ impl Engine {
         shown_parameter(&parameters, name).ok_or_else(|| unknown_parameter(name))
     }
 
-    /// All of them, behind the newest block.
+    /// All of them, after the newest block.
     pub fn parameters(&self) -> Arc<Parameters> {
         self.shared.parameters()
     }

@@ -129,7 +129,7 @@ pub(super) struct Given {
 }
 
 impl Shared {
-    /// Behind the replica's head; the checkpoint service runs from here on.
+    /// After the replica's head; the checkpoint service runs from here on.
     pub fn new(replica: &Replica, journal: &Journal, given: Given) -> std::io::Result<Shared> {
         let Given { language, limits, clock, observer, options } = given;
         let store = Arc::clone(replica.store());
@@ -412,7 +412,7 @@ impl Shared {
     }
 
     /// Whether a number is near the newest one. One that was drawn long ago, for a request that
-    /// took long to be copied, would be too old to be admitted behind those that overtook it.
+    /// took long to be copied, would be too old to be admitted after those that overtook it.
     fn is_recent(&self, number: u64) -> bool {
         self.sequence.load(Ordering::Relaxed) - number < WINDOW / 2
     }

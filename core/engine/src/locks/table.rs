@@ -3,15 +3,15 @@
 //! ```text
 //!   (table, index) ─► keys    key ─► (owner, mode) …
 //!                     ranges  interval, owner, mode
-//!   queue             ticket ─► owner, claim, tickets that it stands behind
+//!   queue             ticket ─► owner, claim, tickets that it stands after
 //! ```
 //!
-//! *Fair.* A request that conflicts with one that waits stands behind it, even where it could be
-//! granted, so writers do not starve. But it does not stand behind one that waits for the requester
+//! *Fair.* A request that conflicts with one that waits stands after it, even where it could be
+//! granted, so writers do not starve. But it does not stand after one that waits for the requester
 //! itself: a holder that wants more passes those that wait for it to end.
 //!
 //! *Deadlocks.* Edges lead from a waiter to the holders of what it wants and to those that it
-//! stands behind. A request whose holders lead back to it is refused, so the graph has no cycle: a
+//! stands after. A request whose holders lead back to it is refused, so the graph has no cycle: a
 //! cycle would need an edge that came last, and edges come when a request begins to wait, where
 //! this is looked at, or when a lock is granted to an owner, who then waits for nothing.
 //!
@@ -282,7 +282,7 @@ impl LockTable {
         all
     }
 
-    /// Tickets of waiters that a new request stands behind.
+    /// Tickets of waiters that a new request stands after.
     fn ahead_of(&self, owner: OwnerId, claim: &Claim) -> Vec<u64> {
         let ahead = self.queue.iter().filter(|(_, waiter)| {
             conflict(&waiter.claim, claim)

@@ -51,7 +51,7 @@ fn conflict(a: &Claim, b: &Claim) -> bool {
 #[derive(Default)]
 struct Twin {
     held: Vec<(OwnerId, Claim)>,
-    /// Owner, claim, owners that it stands behind.
+    /// Owner, claim, owners that it stands after.
     waiting: Vec<(OwnerId, Claim, Vec<OwnerId>)>,
 }
 

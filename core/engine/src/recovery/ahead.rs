@@ -80,7 +80,7 @@ pub(super) struct Source<'a> {
     watchdog: Option<&'a Watchdog>,
     failing: Option<Failing>,
     waiting: VecDeque<Waiting>,
-    /// What was met behind them.
+    /// What was met after them.
     end: Option<Result<(), Fault>>,
     /// The last block that changes the schema, of those read.
     schema_changed: Height,

@@ -1,4 +1,4 @@
-//! The blocks behind a replica's head become its state.
+//! The blocks after a replica's head become its state.
 //!
 //! ```text
 //!   thread "ahead"      read ─ check ─ compile │ read ─ check ─ compile │ …      (ahead)
@@ -78,8 +78,8 @@ pub(super) struct Followed {
 /// Who sees the replica after each block, or after several.
 pub(super) type After<'a> = &'a mut dyn FnMut(&Replica, Progress);
 
-/// Apply the ledger's blocks behind a replica's head, up to its end. The replica, the chain and the
-/// reader stand behind the same block. `at_once`: each block is compared before `after` hears of
+/// Apply the ledger's blocks after a replica's head, up to its end. The replica, the chain and the
+/// reader stand after the same block. `at_once`: each block is compared before `after` hears of
 /// it.
 pub(super) fn follow(
     replica: &mut Replica,
@@ -274,7 +274,7 @@ impl Follower<'_> {
                 self.comparer.take(Pair { batch, result, again })?;
             }
             None => {
-                // Sealing takes the state tree behind the blocks before.
+                // Sealing takes the state tree after the blocks before.
                 self.comparer.wait()?;
                 self.execute_ordered(&batch, requests, is_skipped).map_err(halt)?;
             }

@@ -3,14 +3,14 @@
 //! Each block must follow from the one before (chain, roots of transactions and outcomes), and
 //! executing its transactions must give the same outcomes and the same effects. [`replay`] does so
 //! from genesis on, which is what `verify` means; [`recover`] begins at the newest checkpoint that
-//! holds, so what a node has verified when it starts are the blocks behind it.
+//! holds, so what a node has verified when it starts are the blocks after it.
 //!
 //! ```text
 //!   recover   newest checkpoint ─► the one before ─► … ─► genesis       the first that holds
-//!                  └────────────────────┴──── follow: the blocks behind it ───► head
+//!                  └────────────────────┴──── follow: the blocks after it ───► head
 //! ```
 //!
-//! *What a start checks*, of the blocks behind its checkpoint: that they are a chain whose roots of
+//! *What a start checks*, of the blocks after its checkpoint: that they are a chain whose roots of
 //! transactions and outcomes hold; and, in each of the ways that [`ReplayCounts`] counts, that each
 //! of them changed the rows that its effects root says: keys, images before, images after, heights
 //! of the changes before. So the state at the head is the one that the ledger's headers commit to,
@@ -72,7 +72,7 @@ pub enum Fault {
     Mismatch(Mismatch),
     /// The replica cannot go on (for instance, a protocol that this program does not know).
     Halt(Height, Halt),
-    /// Replay without the protocol did not give what the ledger says, behind this block. It may be
+    /// Replay without the protocol did not give what the ledger says, after this block. It may be
     /// that replay or the ledger: [`recover_by`] begins anew and executes.
     Unusable(Height, String),
 }
@@ -182,7 +182,7 @@ pub struct ReplayCounts {
     pub serially: u64,
 }
 
-/// How blocks behind a checkpoint are replayed.
+/// How blocks after a checkpoint are replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReplayBy {
     /// Under the protocol, which alone tells outcomes again: see [`follow`] for what others cost.
@@ -204,7 +204,7 @@ pub struct Recovery {
     /// Blocks that the store is to retain when it comes by.
     pub retain: Vec<Head>,
     pub trust: Trust,
-    /// A block, and the digest of the state behind it that this very process came to by executing:
+    /// A block, and the digest of the state after it that this very process came to by executing:
     /// as good as the ledger's word, which may not have come to it yet.
     pub executed: Option<(Height, Hash)>,
     /// Blocks that a process died in before.
@@ -341,7 +341,7 @@ pub fn resume_writing(
     Ok(log)
 }
 
-/// Begin with the newest checkpoint that holds, then read, check and execute the blocks behind it.
+/// Begin with the newest checkpoint that holds, then read, check and execute the blocks after it.
 pub fn recover(
     files: Arc<dyn Files>,
     language: MakeLanguage<'_>,
@@ -441,7 +441,7 @@ fn try_recover(
     Ok(Replayed { passed_over, ..replayed })
 }
 
-/// Begin with one checkpoint, then read, check and execute the blocks behind it; or why it cannot
+/// Begin with one checkpoint, then read, check and execute the blocks after it; or why it cannot
 /// be begun with. `after` sees the replica after each block.
 pub fn replay_behind(
     files: &Arc<dyn Files>,

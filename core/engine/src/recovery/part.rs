@@ -90,7 +90,7 @@ impl Part {
         self.bytes >= BYTES_MAX || self.items.len() >= BLOCKS_MAX
     }
 
-    /// Brings a replica behind the part's last block.
+    /// Brings a replica after the part's last block.
     pub fn apply(&mut self, method: ReplayMethod, replica: &mut Replica) -> Result<(), Refusal> {
         let (Some(first), Some(last)) = (self.items.first(), self.items.last()) else {
             return Ok(());

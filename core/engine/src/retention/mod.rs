@@ -105,7 +105,7 @@ pub struct Retention {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
     pub head: Head,
-    /// Of the block behind it; `None` for the newest.
+    /// Of the block after it; `None` for the newest.
     pub next_time_us: Option<i64>,
 }
 
@@ -211,7 +211,7 @@ impl Retention {
         lock(&self.inner)
     }
 
-    /// Whether blocks overlap behind the next one that is published: told before it is.
+    /// Whether blocks overlap after the next one that is published: told before it is.
     pub(crate) fn set_overlaps(&self, overlaps: bool) {
         self.overlaps.store(overlaps, Ordering::SeqCst);
     }
@@ -266,7 +266,7 @@ impl Retention {
         Ok(self.decided.wait(inner).unwrap_or_else(|e| e.into_inner()))
     }
 
-    /// The block behind the newest one is finished. `reorders_previous`: one of its transactions
+    /// The block after the newest one is finished. `reorders_previous`: one of its transactions
     /// precedes one of the newest block.
     pub(crate) fn finished(&self, reorders_previous: bool) {
         let mut inner = self.inner();

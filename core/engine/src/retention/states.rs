@@ -1,7 +1,7 @@
 //! Which published heights are states of the serial order, where blocks overlap.
 //!
 //! ```text
-//!   published H ──► safe                       the next batch is cut behind it
+//!   published H ──► safe                       the next batch is cut after it
 //!           └─────► in doubt ──► safe          the next block runs, and precedes none of it
 //!                       └──────► reordered     one does: H is no state between transactions
 //! ```
@@ -33,7 +33,7 @@ impl States {
         self.rest_wanted &= !safe;
     }
 
-    /// The block behind the newest one is finished.
+    /// The block after the newest one is finished.
     pub fn finished(&mut self, reorders_previous: bool) {
         let newest = self.in_doubt.take();
         self.reordered.extend(newest.filter(|_| reorders_previous));

@@ -18,7 +18,7 @@
 //! # Timeline
 //!
 //! ```text
-//! 1  checkpoints, headers, segments: what is not there yet is copied behind what is, checked,
+//! 1  checkpoints, headers, segments: what is not there yet is copied after what is, checked,
 //!    synced; nothing that the manifest before lists is changed
 //! 2  folders are synced; the new manifest is written, synced; its folder is synced    ── now it is
 //! 3  UNFINISHED goes, then older manifests, then files that the new one does not list
@@ -33,7 +33,7 @@
 //!
 //! Nothing. What is in the backup already is read again and its digest compared; what is damaged is
 //! copied again, if the ledger still has it. A segment goes on only where its header (with its
-//! random salt) is the ledger's, and the record behind its end names its last one's hash: by that
+//! random salt) is the ledger's, and the record after its end names its last one's hash: by that
 //! hash the records before are the same ones, and the ledger's copy need not be read again. Each
 //! record that is copied must have its checksum and follow from the one before; a checkpoint is
 //! taken only if all its groups have their hashes, in the copy.
@@ -305,7 +305,7 @@ impl Attempt<'_> {
         target.carried_segments(self.scope, stream, &|entry| entry.first_height() < first)
     }
 
-    /// Adds what the backup before has behind the head; returns the head then.
+    /// Adds what the backup before has after the head; returns the head then.
     fn carry_later(
         &self,
         target: &mut Target<'_>,

@@ -13,7 +13,7 @@ use super::manifest::{Entry, LastBlock};
 use super::target::{BUFFER_BYTES, Target, another_past, of_target};
 use super::{Attempt, Fault, Scope, of_source, of_source_log};
 
-/// A segment of the backup, open behind its last good record.
+/// A segment of the backup, open after its last good record.
 struct Copy {
     file: Box<dyn StorageFile>,
     place: Place,
@@ -24,7 +24,7 @@ struct Copy {
 }
 
 impl Attempt<'_> {
-    /// Brings the segments of a stream that begin at `heights` up to the head, behind those that
+    /// Brings the segments of a stream that begin at `heights` up to the head, after those that
     /// are `kept`.
     pub(super) fn segments(
         &self,
@@ -152,7 +152,7 @@ impl Copy {
     }
 }
 
-/// Opens a segment of the backup behind its last good record that is not above `last`, or makes it.
+/// Opens a segment of the backup after its last good record that is not above `last`, or makes it.
 fn open_copy(
     target: &mut Target<'_>,
     path: &str,

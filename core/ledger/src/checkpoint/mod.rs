@@ -12,7 +12,7 @@
 //!
 //! ```text
 //! checkpoints/
-//!   …0100.pack      │A│B│C│D│E│F│                 groups, one behind the other
+//!   …0100.pack      │A│B│C│D│E│F│                 groups, one after the other
 //!   …0100.manifest  headers, schema, A B C D E F
 //!   …0200.pack      │C'│F'│                       what blocks 101 to 200 changed
 //!   …0200.manifest  headers, schema, A B C' D E F'    (A, B, D, E lie in …0100.pack)
@@ -20,10 +20,10 @@
 //!
 //! # Where a group begins
 //!
-//! At each row whose key has a CRC-32 that is a multiple of [`GROUP_ROWS_MEAN`], and behind
+//! At each row whose key has a CRC-32 that is a multiple of [`GROUP_ROWS_MEAN`], and after
 //! [`GROUP_ROWS_MAX`] rows, whatever the keys ([`begins_group`]). A row that comes or goes changes
 //! its own group, and at most splits it or joins it with its neighbour; groups of a fixed number of
-//! rows would all change behind it.
+//! rows would all change after it.
 //!
 //! # The past
 //!
@@ -71,7 +71,7 @@ pub use pack::{PackReader, PackWriter, check};
 pub const GROUP_ROWS_MEAN: u32 = 512;
 pub const GROUP_ROWS_MAX: u32 = 8 * GROUP_ROWS_MEAN;
 
-/// Whether a row begins a new group behind one that has `rows_before`.
+/// Whether a row begins a new group after one that has `rows_before`.
 pub fn begins_group(key: &[u8], rows_before: u32) -> bool {
     rows_before >= GROUP_ROWS_MAX || crc32fast::hash(key).is_multiple_of(GROUP_ROWS_MEAN)
 }

@@ -1,4 +1,4 @@
-//! Pack files: groups one behind the other.
+//! Pack files: groups one after the other.
 //!
 //! ```text
 //! offset bytes field
@@ -157,7 +157,7 @@ impl PackReader {
         check(group, out)
     }
 
-    /// Reads a group behind what `out` holds; its hash is to be compared by [`check`].
+    /// Reads a group after what `out` holds; its hash is to be compared by [`check`].
     pub fn append(&self, group: &Group, out: &mut Vec<u8>) -> Result<()> {
         let Place { pack, offset, length } = group.place;
         let Some((file, size)) = self.files.get(&pack) else {

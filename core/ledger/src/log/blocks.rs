@@ -52,7 +52,7 @@ impl BlockReader {
         Self::open_at(files, 0)
     }
 
-    /// Reads from a height, or from the oldest block behind it. Segments before are only known to
+    /// Reads from a height, or from the oldest block after it. Segments before are only known to
     /// be there.
     pub fn open_at(files: Arc<dyn Files>, from: Height) -> Result<Self> {
         let orders = LogReader::open_at(Arc::clone(&files), Stream::Orders, from)?;
@@ -186,7 +186,7 @@ impl BlockReader {
         }
     }
 
-    /// The orders have ended; results behind them do not count.
+    /// The orders have ended; results after them do not count.
     fn end_results(&mut self) -> Result<()> {
         let end = self.orders.next_height();
         if self.results.next_height() > end {
@@ -323,7 +323,7 @@ impl BlockWriter {
         Ok(BlockWriter { orders, results })
     }
 
-    /// Begins a log behind a block of which only the headers are there, with empty segments.
+    /// Begins a log after a block of which only the headers are there, with empty segments.
     pub fn begin_behind(
         files: Arc<dyn Files>,
         last: &Pruned,

@@ -2,7 +2,7 @@
 //! others have them too.
 //!
 //! Nothing of them may come back, and nothing may look like a record that was there: the newest
-//! segment goes first, behind the mark which says that it is there, and the bytes behind the cut
+//! segment goes first, after the mark which says that it is there, and the bytes after the cut
 //! are gone from the device before this returns. A crash in between leaves the log longer than it
 //! was to be, and whole.
 

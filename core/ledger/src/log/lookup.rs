@@ -41,7 +41,7 @@ struct Known {
     path: String,
     file: Box<dyn StorageFile>,
     header: SegmentHeader,
-    /// Where the records from the first on begin, and behind the last of them where the next does.
+    /// Where the records from the first on begin, and after the last of them where the next does.
     starts: Vec<u64>,
 }
 
@@ -138,7 +138,7 @@ impl Known {
         Ok(Some(record))
     }
 
-    /// The header of a record whose offset is known; behind it that of the next is.
+    /// The header of a record whose offset is known; after it that of the next is.
     fn frame(&mut self, height: Height, size: u64) -> Result<Option<RecordHeader>> {
         let index = (height - self.header.first_height) as usize;
         let offset = self.starts[index];

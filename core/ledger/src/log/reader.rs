@@ -56,7 +56,7 @@ pub(super) struct LogEnd {
     /// None if there is no segment yet.
     pub segment: Option<LastSegment>,
     pub torn: Option<TornTail>,
-    /// First heights of segments that lie wholly behind the end.
+    /// First heights of segments that lie wholly after the end.
     pub surplus: Vec<Height>,
     /// The segment before the last one is to be closed, or closed again.
     pub unclosed: Option<LastSegment>,
@@ -70,7 +70,7 @@ pub(super) struct LastSegment {
     /// None if the header itself is torn: the file holds no block.
     pub header: Option<SegmentHeader>,
     pub offset: u64,
-    /// What lies behind may never have been synced.
+    /// What lies after may never have been synced.
     pub proven: u64,
     pub size: u64,
 }
@@ -89,7 +89,7 @@ enum Found {
     },
     /// Zeros, or nothing at all.
     Nothing,
-    /// A mark, and behind it only what may be there.
+    /// A mark, and after it only what may be there.
     Mark(MarkKind),
     /// Bytes that no checksum vouches for.
     Unreadable(&'static str),
@@ -170,7 +170,7 @@ impl LogReader {
         }
     }
 
-    /// Bytes behind the end that are no record, or count as none.
+    /// Bytes after the end that are no record, or count as none.
     pub fn torn(&self) -> Option<&TornTail> {
         self.end.as_ref()?.torn.as_ref()
     }
@@ -254,7 +254,7 @@ impl LogReader {
         }
     }
 
-    /// Declares that the log ends here, whatever lies behind.
+    /// Declares that the log ends here, whatever lies after.
     pub(super) fn end_here(&mut self) -> Result<()> {
         match self.next_record() {
             Ok(None) | Err(LogError::TornTail(_)) => return Ok(()),

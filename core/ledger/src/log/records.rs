@@ -18,7 +18,7 @@ use crate::stream::Stream;
 
 type Result<T> = std::result::Result<T, LogError>;
 
-/// Where a walk over a segment stands: behind a record, at an offset.
+/// Where a walk over a segment stands: after a record, at an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub offset: u64,

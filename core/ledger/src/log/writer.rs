@@ -51,7 +51,7 @@ pub struct LogWriter {
     pub(super) head_hash: Hash,
     /// All records below are on stable storage.
     pub(super) durable_below: Height,
-    /// A mark behind the last record says that it is on stable storage.
+    /// A mark after the last record says that it is on stable storage.
     pub(super) rests: bool,
     /// The error after which nothing is known about the disk.
     poison: Option<FirstFailure>,
@@ -141,7 +141,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Begins a log behind a record of which only the header is there, with an empty segment.
+    /// Begins a log after a record of which only the header is there, with an empty segment.
     pub fn begin_behind(
         files: Arc<dyn Files>,
         stream: Stream,
@@ -165,7 +165,7 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// Another writer of the same log, behind what a new start would find: for a log that a full
+    /// Another writer of the same log, after what a new start would find: for a log that a full
     /// disk has closed. This one is not to be used any more.
     pub fn reopened(&self) -> io::Result<LogWriter> {
         let files = Arc::clone(&self.files);
@@ -246,7 +246,7 @@ impl LogWriter {
     }
 
     /// In a moment of rest, and at a clean stop: everything is on stable storage when this returns,
-    /// and a [mark](crate::segment) behind the last record says so. The next record overwrites it.
+    /// and a [mark](crate::segment) after the last record says so. The next record overwrites it.
     pub fn rest(&mut self) -> io::Result<()> {
         self.check_alive()?;
         if self.rests || self.segment.is_none() || self.next_height == 0 {
@@ -281,7 +281,7 @@ impl LogWriter {
         Mark { kind, height: self.next_height, head: self.head_hash }
     }
 
-    /// Says behind the last record of a segment that another one follows, which is on stable
+    /// Says after the last record of a segment that another one follows, which is on stable
     /// storage and has no record yet.
     fn close(&self, file: &dyn StorageFile, salt: u64, offset: u64) -> io::Result<()> {
         file.write_at(&self.mark(MarkKind::Closed).encode(salt), offset)?;
@@ -356,7 +356,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Opens a segment that has room for a group. The one before is closed behind its creation, so
+    /// Opens a segment that has room for a group. The one before is closed after its creation, so
     /// that it vouches for a file that was there.
     fn make_room(&mut self, ledger_id: LedgerId, group_bytes: u64) -> io::Result<()> {
         if let Some(segment) = &self.segment {
@@ -394,7 +394,7 @@ impl LogWriter {
         Ok(WrittenSegment { file, salt: header.salt, offset, size, pages })
     }
 
-    /// Keeps copies of segments that lie behind the end, and removes them: the newest first, so
+    /// Keeps copies of segments that lie after the end, and removes them: the newest first, so
     /// that a crash in between leaves no gap.
     fn remove_surplus(&self, segments: &[Height]) -> io::Result<()> {
         for &first in segments.iter().rev() {

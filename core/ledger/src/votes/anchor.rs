@@ -6,7 +6,7 @@
 //!     4    number of successions
 //!          each: 4 + n              string, `succession`
 //!     4    number of links
-//!          each: 250                result headers, from the block behind up to the certified one
+//!          each: 250                result headers, from the block after up to the certified one
 //! 4 + n    certificate              string
 //! ```
 
@@ -27,7 +27,7 @@ pub struct CertifiedAnchor {
     pub first_block: Vec<u8>,
     /// From the first electors to those who have certified.
     pub successions: Vec<Succession>,
-    /// From the block behind the one in question up to the certified one.
+    /// From the block after the one in question up to the certified one.
     pub links: Vec<ResultHeader>,
     pub certificate: Certificate,
 }

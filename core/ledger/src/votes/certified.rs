@@ -126,7 +126,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Member 2 has gone behind block 3, and 5 has come behind block 5: the electors of blocks 4
+    /// Member 2 has gone after block 3, and 5 has come after block 5: the electors of blocks 4
     /// and 5, and of those above.
     fn chain_by_others() -> (Genesis, [Electors; 2], Vec<Block>) {
         let members = |ids: &[u64]| {

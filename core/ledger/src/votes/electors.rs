@@ -132,7 +132,7 @@ fn keys_of(parameters: &Parameters, name: &str) -> Result<Option<BTreeMap<u64, H
         let (Some(number), Some(key)) = (number, key) else {
             return Err(invalid(format!("{member:?} is no member")));
         };
-        // Behind its address stands whether it observes, and has no vote.
+        // After its address stands whether it observes, and has no vote.
         if words.nth(1) == Some("observer") {
             continue;
         }

@@ -39,7 +39,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Goes on behind what is there. Also: how many bytes at the end could not be read, and were
+    /// Goes on after what is there. Also: how many bytes at the end could not be read, and were
     /// cut off.
     pub fn open(
         files: &Arc<dyn Files>,

@@ -176,7 +176,7 @@ mod tests {
         let mut sent = Vec::new();
         for height in 1..8 {
             last.put(said(height)).unwrap();
-            // What came before was sent at these moments; this one only behind them.
+            // What came before was sent at these moments; this one only after them.
             sent.resize(files.moments().len(), height - 1);
         }
         assert!(!sent.is_empty());

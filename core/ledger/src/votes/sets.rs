@@ -173,7 +173,7 @@ impl CertificateSets {
 }
 
 impl KeptCertificates {
-    /// Goes on behind what is there. Also: how many bytes of certificates at the end could not be
+    /// Goes on after what is there. Also: how many bytes of certificates at the end could not be
     /// read, and were cut off.
     pub fn open(files: &Arc<dyn Files>, first: &Electors) -> io::Result<(KeptCertificates, u64)> {
         let (kept, mut cut) = Certificates::open(files, first, 0)?;

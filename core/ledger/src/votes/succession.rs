@@ -87,7 +87,7 @@ impl Succession {
     }
 }
 
-/// The electors behind some successions of the first ones.
+/// The electors after some successions of the first ones.
 pub fn follow(first: Electors, successions: &[Succession]) -> Result<Electors> {
     successions.iter().try_fold(first, |electors, succession| succession.verify(&electors).cloned())
 }

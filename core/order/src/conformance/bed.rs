@@ -26,7 +26,7 @@ pub struct Bed<'h> {
     pub limits: Limits,
     pub now_us: i64,
     pub clock_us_max: i64,
-    /// By node; what lies behind a restart is cut off, as the node is given it again.
+    /// By node; what lies after a restart is cut off, as the node is given it again.
     pub given: Vec<Vec<Delivery>>,
     numbers: u64,
 }

@@ -38,7 +38,7 @@ pub trait Harness {
     fn restart(&mut self, node: usize);
 
     /// Are deliveries kept by the orderer, so that they can be had again after a restart? If not,
-    /// a restart goes on behind the last one.
+    /// a restart goes on after the last one.
     fn keeps_deliveries(&self) -> bool;
 
     /// Makes an entry without a batch, if there is such a thing.

@@ -187,7 +187,7 @@ fn time(bed: &mut Bed<'_>) -> Outcome {
     Ok(())
 }
 
-/// A node that was away goes on behind the delivery that it names.
+/// A node that was away goes on after the delivery that it names.
 fn restart(bed: &mut Bed<'_>) -> Outcome {
     bed.start(small());
     let mut submitted = Vec::new();

@@ -24,7 +24,7 @@
 //! protocol may put it off to a later block) or has ended. Other bytes under the same key are
 //! refused, unless the last ones ended with *retry* and expire no later: then they are run, and the
 //! key speaks of them from then on, for as long as any envelope that had the key could come again.
-//! So no late copy of an attempt follows the one behind it.
+//! So no late copy of an attempt follows the one after it.
 //!
 //! **Refusals** by order: another ledger; expired; expiry too far ahead; the name's own. They are
 //! not remembered, as they changed nothing: a copy may fare better later (its expiry is no longer

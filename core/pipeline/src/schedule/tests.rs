@@ -15,7 +15,7 @@ struct World {
     /// How many of the blocks before it each has not seen; those that the lag hides do not count.
     unseen: Height,
     rules: Rules,
-    /// Those in force behind a change of parameters.
+    /// Those in force after a change of parameters.
     next_rules: Rules,
     ordered: Height,
     /// Begun and not yet done.

@@ -139,7 +139,7 @@ fn is_column(expr: &Expr, column: ColumnId) -> bool {
     }
 }
 
-/// The most digits behind the point that the value can have, if that is known.
+/// The most digits after the point that the value can have, if that is known.
 fn scale_of(expr: &Expr) -> Option<u16> {
     match expr {
         Expr::Const(Value::Int(_)) => Some(0),

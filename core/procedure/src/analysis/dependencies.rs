@@ -131,7 +131,7 @@ fn place(
     }
 }
 
-/// Whether control may go elsewhere than to the step behind this one, `loops` loops inside it
+/// Whether control may go elsewhere than to the step after this one, `loops` loops inside it
 /// aside.
 fn may_leave(step: &Step, loops: u16) -> bool {
     match step {

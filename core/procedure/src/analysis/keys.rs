@@ -24,7 +24,7 @@
 //! [routable](KeyPlan::is_routable).
 //!
 //! **Errors.** Where evaluating the slice fails (a division by zero, an array too short), the run
-//! would fail at the same point and touch nothing behind it: the plan ends there too. In a branch
+//! would fail at the same point and touch nothing after it: the plan ends there too. In a branch
 //! that may not be taken, only the branch ends.
 
 use std::ops::Bound;

@@ -172,7 +172,7 @@ pub fn seed_expression(expr: &mut Expr, seed: Seed) {
 ///
 /// # Errors
 /// 0A000 for a draw where rows are not numbered: in a join's condition, say; and for values of a
-/// sequence behind a query that has taken as many of it as it has rows.
+/// sequence after a query that has taken as many of it as it has rows.
 pub fn place(procedure: &mut Procedure) -> Result<()> {
     let mut sources: Vec<Source> = Vec::new();
     for step in visit::numbered(&procedure.body) {

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Steps are numbered from 1. A register has the name of the variable that it is a version of
-//! (`total`, `total#2`), or else its number; a flag that is not read is not shown. Behind the arrow
+//! (`total`, `total#2`), or else its number; a flag that is not read is not shown. After the arrow
 //! stand the steps that a step depends on: for its values, `key` for the choice of its row, `row`
 //! for the order of accesses to one row. The text is stable: it depends on the program alone.
 

@@ -154,7 +154,7 @@ enum Case {
     Capital,
 }
 
-/// What stands in front of a keyword and behind it.
+/// What stands in front of a keyword and after it.
 #[derive(Clone, Copy, Default, Debug)]
 struct Affixes {
     /// No padding.

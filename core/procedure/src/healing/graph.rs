@@ -23,7 +23,7 @@ pub struct DependencyGraph {
     pub(super) queried: Vec<TableId>,
     /// Rows that are named by the order of their inserts.
     pub(super) hidden_row_ids: bool,
-    /// Some update command is metered, or behind so many that rows are looked at first.
+    /// Some update command is metered, or after so many that rows are looked at first.
     pub(super) metered_commands: bool,
     pub(super) registers: usize,
     /// Tables whose rows supply keys of other tables: `(from, to)`.
@@ -123,7 +123,7 @@ impl DependencyGraph {
     }
 }
 
-/// Whether a run may change so many rows that it reads those behind them first.
+/// Whether a run may change so many rows that it reads those after them first.
 fn may_weigh(steps: &[&Step]) -> bool {
     let changes_long = |step: &Step| match step {
         Step::Update { code, .. } => !code.long.is_empty(),

@@ -61,7 +61,7 @@ pub struct Notes {
 ///
 /// While a run is corrected there are old notes and writes, and new ones. The walk goes through the
 /// old ones in order and says of each access whether they are kept or made anew, so that an access
-/// that runs again sees the writes of the accesses before it and none of those behind it.
+/// that runs again sees the writes of the accesses before it and none of those after it.
 pub trait Restorable: Access {
     fn noted(&self) -> Notes;
 

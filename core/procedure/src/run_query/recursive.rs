@@ -10,7 +10,7 @@ use super::{Flow, RowSet, Run, Sink};
 use crate::access::{Access, Row};
 use crate::query::Query;
 
-/// The rows that came last to each recursion that is under way, the innermost behind the others.
+/// The rows that came last to each recursion that is under way, the innermost after the others.
 #[derive(Default)]
 pub(super) struct CameLast(RefCell<Vec<(u16, Rc<[Row]>)>>);
 

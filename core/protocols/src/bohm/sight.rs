@@ -283,7 +283,7 @@ where
         }
     }
 
-    /// What is behind the last stored row.
+    /// What is after the last stored row.
     fn rest(mut self) -> Result<ControlFlow<()>, Stop> {
         while !self.made.is_empty() {
             if self.next_made()?.is_break() {

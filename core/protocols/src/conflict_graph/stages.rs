@@ -17,7 +17,7 @@ pub struct Stages {
 
 impl Stages {
     /// Each transaction in the stage after the latest of those that it waits for. The `alone` have
-    /// a stage of their own: after all before them, before all behind them.
+    /// a stage of their own: after all before them, before all after them.
     pub fn of(graph: &Graph, alone: &[bool], last_only: bool) -> Stages {
         let mut stage = vec![0; graph.len()];
         let (mut floor, mut top) = (0, 0);

@@ -6,7 +6,7 @@
 pub enum Mutant {
     /// The schedule is not reversed: writers come before the readers of what they write.
     NotReversed,
-    /// Victims that should go to break a cycle stay, behind the others.
+    /// Victims that should go to break a cycle stay, after the others.
     VictimsStay,
     /// No phantoms are looked for.
     NoRangeEdges,

@@ -301,7 +301,7 @@ mod tests {
             bytes[at] = byte;
             Previous::decode(&bytes)
         };
-        // The same transaction twice, a reader of the value behind the last one, no such rank.
+        // The same transaction twice, a reader of the value after the last one, no such rank.
         assert!(with(4, 2).is_err() && with(16, 3).is_err() && with(15, 2).is_err());
         // Two writes at one place of one key.
         assert!(with(27, 0).is_ok() && with(27, 2).is_err());

@@ -17,7 +17,7 @@
 //! *The rule.* Number the transactions of H - 1 by their places in its serial order, below zero,
 //! and let `min_out` and `max_in` run over both blocks. Then Rule 1 reads as before, and rejects T
 //! 1. when T precedes U and one in H read what T writes (all of H is above U), and
-//! 2. when T precedes U, and one at U's place or behind it read or wrote what T writes.
+//! 2. when T precedes U, and one at U's place or after it read or wrote what T writes.
 //! 3. And T is rejected when the U that it precedes *overtook* itself, that is, has its own place
 //!    among the transactions of H - 2: U is decided already, and none may come before it that
 //!    did not look at what happened there.
@@ -29,7 +29,7 @@
 //! the same block, which (1) excludes but for other transactions that overtake, whose smallest
 //! `min_out` is not above T's as Rule 2 puts them first; or from H - 1, and then by (2) from before
 //! U; or from further back. From U the cycle must come back to there: within H - 1 it only moves on
-//! in the serial order, through a detour by H it re-enters behind where it left (2), and to get
+//! in the serial order, through a detour by H it re-enters after where it left (2), and to get
 //! below H - 1 it must pass an overtaker of H - 1, which none of H may precede (3) and which
 //! nothing in H - 1 or H - 2 from its place on leads to (1, 2). So there is none.
 //!
@@ -150,7 +150,7 @@ pub(super) struct Marks {
     writers: Writers,
     /// Those that made the row come or go.
     changers: Writers,
-    /// Behind the last one; 0: there is none.
+    /// After the last one; 0: there is none.
     value_readers_end: Rank,
     readers_end: Rank,
 }
@@ -158,7 +158,7 @@ pub(super) struct Marks {
 #[derive(Clone, Copy)]
 struct Writers {
     first: Rank,
-    /// Behind the last one.
+    /// After the last one.
     end: Rank,
     /// One of them overtook.
     overtook: bool,

@@ -397,7 +397,7 @@ impl LaneWriter<'_> {
         outcome
     }
 
-    /// Move what a command assigned behind the patch that began at `first`.
+    /// Move what a command assigned after the patch that began at `first`.
     fn take_patch(&mut self, first: u32, command: &access::Command) {
         let patches = &mut self.lane.patches;
         for &(column, _) in &command.code.assignments {

@@ -56,7 +56,7 @@ const TRANSACTIONS_MIN: usize = 16;
 pub struct Arriving<P> {
     protocol: Arc<P>,
     /// For measurements: so many transactions of each worker are under way at once, each
-    /// committing when all others have run behind it. Each stands for a processor of its own: after
+    /// committing when all others have run after it. Each stands for a processor of its own: after
     /// a conflict it begins again at once, while the others are where they are.
     interleaved: usize,
     watch: Option<Arc<Watch>>,
@@ -299,7 +299,7 @@ impl<P: Online> EpochWorker for Worker<'_, P> {
     }
 }
 
-/// Behind a conflict, when there is nothing else to do.
+/// After a conflict, when there is nothing else to do.
 fn rest(aside: &Aside) {
     if aside.conflicts <= YIELDS { sync::yield_now() } else { sync::nap(NAP) }
 }

@@ -18,7 +18,7 @@
 //! come to before it opens. A call that has run is decided, whatever others still do. Closing takes
 //! an epoch in which no worker is busy: what met too many conflicts runs alone, places are sorted,
 //! stamps renumbered. From then on the store has the block's last word, and the next epoch may read
-//! it, before it is hashed, durable or published: what comes of the next one is released behind it.
+//! it, before it is hashed, durable or published: what comes of the next one is released after it.
 //!
 //! ```text
 //!   epoch 7   │ T0 T1 … calls as they arrive …  │ close │ hash, sync │ release

@@ -20,7 +20,7 @@ pub enum Mutant {
     SecondaryGapsForgotten,
     /// What a rejection rests on is not validated.
     RejectionsUnvalidated,
-    /// The place in the serial order is drawn behind the validation.
+    /// The place in the serial order is drawn after the validation.
     DrawsLate,
     /// Stamps keep the numbers that were drawn.
     StampsKeepDraws,
@@ -44,7 +44,7 @@ pub enum Mutant {
     OldKeyKept,
     /// What a healed step has come to write is not locked.
     MembersUnlocked,
-    /// The place that was drawn before a healing is kept behind it.
+    /// The place that was drawn before a healing is kept after it.
     PlaceKept,
     /// A range in which rows came or went is not read again.
     PhantomsUnhealed,

@@ -23,7 +23,7 @@ use crossbeam_utils::CachePadded;
 use kit::sync::atomic::{AtomicU32, Ordering};
 use types::{Position, Stamp};
 
-/// Stands in hidden row ids and stamps of a transaction that has not drawn yet: behind all others.
+/// Stands in hidden row ids and stamps of a transaction that has not drawn yet: after all others.
 pub const PROVISIONAL: Position = Stamp::POSITIONS_MAX;
 
 /// Below the time in a [`CommitSequenceNumber`].
@@ -38,7 +38,7 @@ pub struct Draw(pub Position);
 pub struct CommitSequenceNumber(u64);
 
 impl CommitSequenceNumber {
-    /// Behind every transaction that has drawn or will.
+    /// After every transaction that has drawn or will.
     pub const END: CommitSequenceNumber = CommitSequenceNumber::of_writer(Draw(PROVISIONAL));
 
     pub const fn of_writer(Draw(number): Draw) -> CommitSequenceNumber {

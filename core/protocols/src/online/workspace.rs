@@ -513,7 +513,7 @@ impl Workspace {
         self.installer.put(writes, stamp, undo)
     }
 
-    /// Silo's commit: what is written is locked, what was read is looked at again behind the draw.
+    /// Silo's commit: what is written is locked, what was read is looked at again after the draw.
     pub fn commit_as_silo(
         &mut self,
         run: Result<ProgramResult, Stop>,

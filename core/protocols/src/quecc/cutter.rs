@@ -183,12 +183,12 @@ impl<'p> Cutter<'p> {
         self.base.insert(register, Base::Turn);
         self.turn = Some(register);
         let depth = self.path.len();
-        // Turns reject behind writes, and to undo those would undo all that met them. In one piece
+        // Turns reject after writes, and to undo those would undo all that met them. In one piece
         // such a call shows nothing before it is certain.
         let must_be_empty = body.iter().any(rejects) || self.block(body).is_none();
         self.path.truncate(depth);
         self.turn = None;
-        // Of a loop's registers, those behind it would see the last turn's.
+        // Of a loop's registers, those after it would see the last turn's.
         (self.base, self.definitions) = (base, definitions);
         match must_be_empty {
             true => self.drafts.close_without_turns(turns),

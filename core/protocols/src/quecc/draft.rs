@@ -66,7 +66,7 @@ impl Drafts {
         Some(number)
     }
 
-    /// The template on the same record that an operation can join: behind it no other touches the
+    /// The template on the same record that an operation can join: after it no other touches the
     /// table, and none makes what the operation needs.
     fn companion(&self, draft: &Draft) -> Option<usize> {
         let is_certain = |draft: &Draft| {
@@ -156,7 +156,7 @@ impl Drafts {
     /// `needed`: what is to be known of accesses when all have run.
     pub fn publishing(mut self, needed: &[Needed]) -> Published {
         let mut outlets: BTreeMap<Home, Outlet> = BTreeMap::new();
-        // Those come first, in their order, and others take their places behind them.
+        // Those come first, in their order, and others take their places after them.
         for needed in needed {
             if let Some(home) = self.home_of(needed.found) {
                 outlets.entry(home).or_default().columns.extend(needed.columns.iter());

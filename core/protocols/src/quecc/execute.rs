@@ -12,7 +12,7 @@
 //! Records are fetched some fragments ahead: the planner has found them.
 //!
 //! An operation that fails (an overflow, a CHECK, an input that failed) writes nothing, marks its
-//! transaction and poisons what it and those behind it in its fragment would have published. All
+//! transaction and poisons what it and those after it in its fragment would have published. All
 //! other fragments of the transaction run nevertheless: what the block does must not depend on who
 //! was faster.
 

@@ -36,7 +36,7 @@
 //! - Routes hash keys, where the thesis has ranges of record ids: inserts have a route before they
 //!   have a record. Range scans, and keys that need data, which it leaves out, are routed by the
 //!   key's first column; then so is all else that the block does to that table.
-//! - A branch, or an end before the last step, is a guard of the fragments behind it: it makes them
+//! - A branch, or an end before the last step, is a guard of the fragments after it: it makes them
 //!   wait for what it needs, so they never happen in vain. What is rejected is not waited for;
 //!   where the turns of a loop may reject, the call is not cut.
 //! - A transaction that cannot be cut is one fragment in several queues; who comes last runs it.

@@ -373,7 +373,7 @@ impl<'a> Planner<'a> {
             let of_texts = text_units.saturating_mul(part.operations as u64);
             let of_turn = part.units.saturating_add(of_texts);
             units = units.saturating_add(of_turn.saturating_mul(turns as u64));
-            // Behind so many, they read.
+            // After so many, they read.
             let reads = metered > COMMANDS_MAX as usize || unweighed > UNWEIGHED_MAX as usize;
             if fragments.max(cells) > FRAGMENTS_MAX || units > self.units_max || reads {
                 return None;

@@ -24,7 +24,7 @@
 //! ends that the call may have come to before it. Those that arguments decide are looked at while
 //! planning, and there is no fragment where they do not hold. The others make it wait for what they
 //! need, as any data dependency does; an operation that turns out not to happen says so. What a
-//! `Require` or a `Raise` decides is no guard: the fragments behind it run, and are undone.
+//! `Require` or a `Raise` decides is no guard: the fragments after it run, and are undone.
 //!
 //! Computation between accesses is pure, so it is substituted into the expressions of the accesses
 //! that need it; what only the answer needs is left to the *epilogue*. That is either a few sums

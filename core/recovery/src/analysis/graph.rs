@@ -80,7 +80,7 @@ pub struct Recall {
     /// The piece, and which of its exports it is.
     pub piece: usize,
     pub export: usize,
-    /// Behind its columns a read hands on whether there was a row.
+    /// After its columns a read hands on whether there was a row.
     pub is_read: bool,
 }
 

@@ -82,7 +82,7 @@ impl Marks<'_> {
         found
     }
 
-    /// Whether something of the block stays. `later`: something does behind it.
+    /// Whether something of the block stays. `later`: something does after it.
     fn block(
         &mut self,
         block: &Block,
@@ -181,7 +181,7 @@ impl Marks<'_> {
     }
 
     /// What stays of a block. `next` is the number of its first step; afterwards, of the step
-    /// behind it.
+    /// after it.
     fn keep(&self, block: Block, next: &mut usize, carried: &mut Vec<Vec<Reg>>) -> Block {
         let mut kept = Vec::with_capacity(block.len());
         for mut step in block {

@@ -130,7 +130,7 @@ impl Part {
         Ok(Part { scheme, first, last, frames, newest, effects })
     }
 
-    /// Brings the store to the state behind the part. It is published.
+    /// Brings the store to the state after the part. It is published.
     pub fn install(self, store: &Arc<Store>, pool: &WorkerPool) -> Result<()> {
         let Part { scheme, first, last, frames, newest, .. } = self;
         let mut writes = store.begin_blocks(first, last, pool.workers());

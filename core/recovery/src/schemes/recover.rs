@@ -111,7 +111,7 @@ impl RowStrategy {
         !self.needs_places || scheme == Scheme::Physical
     }
 
-    /// Brings a store to the state behind the log; its newest snapshot is the state before.
+    /// Brings a store to the state after the log; its newest snapshot is the state before.
     pub fn recover(
         &self,
         log: &Arc<RowLog>,

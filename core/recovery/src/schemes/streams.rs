@@ -16,7 +16,7 @@
 //! Only when all have done so the epoch is noted in `pepoch.log`, and only when that is on disk its
 //! results may be released.
 //!
-//! **Reading.** What counts is every epoch up to the noted one; frames behind it were never
+//! **Reading.** What counts is every epoch up to the noted one; frames after it were never
 //! released and are dropped. A frame at or below it that is torn is damage, not a crash: it had
 //! been synced. The two slots lie in sectors of their own, so that a torn write leaves the other.
 //!

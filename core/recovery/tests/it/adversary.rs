@@ -239,7 +239,7 @@ fn of_each_kind(blocks: &[Block]) -> Vec<(usize, usize)> {
     let mut places = Vec::new();
     for (at, block) in blocks.iter().enumerate().skip(1) {
         for (index, outcome) in block.outcomes.iter().enumerate() {
-            // What stands in a committed one is told by the byte behind its count.
+            // What stands in a committed one is told by the byte after its count.
             let kind = (outcome[0], outcome.get(2).copied().filter(|_| outcome[0] == 0));
             if kinds.insert(kind) {
                 places.push((at, index));
@@ -485,7 +485,7 @@ fn row_images_are_held_against_the_effects_alone() {
     };
     let changes: [(&str, fn(&mut Vec<RowImage>)); 4] = [
         ("image", |images| {
-            // The last byte of the second column, a bigint behind another one.
+            // The last byte of the second column, a bigint after another one.
             if let Some(RowImage::Row { image, .. }) = images.last_mut() {
                 image[2 * (4 + 8) - 1] ^= 1;
             }

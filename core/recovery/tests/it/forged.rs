@@ -70,7 +70,7 @@ fn take(engine: &Engine) -> Height {
     engine.checkpoint().unwrap().blocking_recv().unwrap().unwrap().height
 }
 
-/// Two checkpoints, and blocks behind them.
+/// Two checkpoints, and blocks after them.
 fn ledger(protocol: &str, vouch: bool) -> (MemoryFiles, [Height; 2]) {
     ledger_in(MemoryFiles::new(), protocol, vouch)
 }

@@ -77,7 +77,7 @@ fn check_counts(protocol: &str, asked: &Recovery, done: ReplayCounts, about: &st
     assert!(expected == done.executed || done.executed == 1, "{about}: {done:?}");
 }
 
-/// A ledger with row logs of two loggers behind a checkpoint, and one schema change among them.
+/// A ledger with row logs of two loggers after a checkpoint, and one schema change among them.
 fn with_row_logs(scheme: Scheme) -> (Ledgered, Vec<MemoryFiles>) {
     let workload = workload("smallbank", small("smallbank"));
     let (rows, row_files) = folders(scheme, 2);

@@ -119,7 +119,7 @@ fn results_that_are_missing_are_told_again_and_put_back() {
     assert!(carried > 100, "{carried} transactions were decided in later blocks");
 }
 
-/// Behind a checkpoint as without it; one whose own block has lost its result is passed over.
+/// After a checkpoint as without it; one whose own block has lost its result is passed over.
 #[test]
 fn a_checkpoint_spares_the_blocks_below_if_its_own_result_is_there() {
     let files = MemoryFiles::new();
@@ -146,7 +146,7 @@ fn a_checkpoint_spares_the_blocks_below_if_its_own_result_is_there() {
     }
 }
 
-/// A limit that was changed holds from the next block on, for a start behind a checkpoint too.
+/// A limit that was changed holds from the next block on, for a start after a checkpoint too.
 #[test]
 fn a_limit_that_was_changed_is_the_same_for_whoever_comes_later() {
     let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
@@ -206,7 +206,7 @@ fn lived(files: &MemoryFiles, protocol: &str) -> Vec<Reported> {
     reported
 }
 
-/// Head and state behind each block.
+/// Head and state after each block.
 fn states(files: &Arc<dyn Files>) -> Vec<(Hash, Hash)> {
     let mut states = Vec::new();
     let watch = &mut |replica: &engine::Replica, _| {

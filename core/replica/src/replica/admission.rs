@@ -7,13 +7,13 @@
 //! * those that may run do not depend on each other's order: no two of a block have one name, and
 //!   a [`Spread`] keeps the numbers of a block so close together that none of them makes another
 //!   one too old;
-//! * those that may not run stand behind them, since they take part in nothing, and are asked about
+//! * those that may not run stand after them, since they take part in nothing, and are asked about
 //!   once more when all that run have their places.
 //!
 //! *Signatures come before names*: an envelope with a wrong signature, or one by a key that may
 //! not speak for its principal as the roles and keys are before the block, uses up no name of that
 //! principal. Nor does one that lacks approvals, which any node could have taken from it. What a
-//! schema change of the block itself takes away is found out behind that change.
+//! schema change of the block itself takes away is found out after that change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -88,7 +88,7 @@ impl<T> Replica<T> {
         &self.admission
     }
 
-    /// Opens the block behind `before`, or behind the head; for `threads` that run calls in it.
+    /// Opens the block after `before`, or after the head; for `threads` that run calls in it.
     pub fn open(
         &mut self,
         before: Option<&Closed<T>>,
@@ -166,7 +166,7 @@ impl<T> Replica<T> {
         self.seal(unsealed)
     }
 
-    /// Those that ran have their places: keys are told, and those that might not run stand behind.
+    /// Those that ran have their places: keys are told, and those that might not run stand after.
     /// `order`: the arrivals as they stand.
     pub(super) fn stand_as_sealed(
         &mut self,
@@ -197,7 +197,7 @@ impl<T> Replica<T> {
         Ok(())
     }
 
-    /// What is run behind the epoch: nothing, where every change is refused.
+    /// What is run after the epoch: nothing, where every change is refused.
     fn admit_barriers(
         &mut self,
         height: Height,

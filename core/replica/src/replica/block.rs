@@ -73,7 +73,7 @@ pub(super) struct Ordered<T> {
     pub seen: Height,
     /// `None`: sealed when it has run.
     pub batch: Option<Arc<Batch>>,
-    /// Those that may not run, where they stand behind the others.
+    /// Those that may not run, where they stand after the others.
     pub refused: Vec<Request<T>>,
     /// From its first schema or parameter change on.
     pub tail: Vec<Member<T>>,
@@ -153,7 +153,7 @@ impl<T> Ran<T> {
         self.effects.push(Step::Objects(Vec::new()));
     }
 
-    /// Behind all that ran in the block: what may not run.
+    /// After all that ran in the block: what may not run.
     pub(super) fn push_void(&mut self, height: Height, member: Member<T>) -> Result<(), Halt> {
         let outcome = match &*member.work {
             Work::Void(error) => Outcome::from_run(Err(Stop::from(error.clone())))?,
@@ -163,7 +163,7 @@ impl<T> Ran<T> {
         Ok(())
     }
 
-    /// Behind all that ran in the block.
+    /// After all that ran in the block.
     pub(super) fn push(&mut self, height: Height, member: Member<T>, outcome: Outcome) {
         let index = self.own;
         self.own += 1;

@@ -48,7 +48,7 @@ pub(super) struct State<T> {
 }
 
 impl<T> State<T> {
-    /// No bytes: behind genesis.
+    /// No bytes: after genesis.
     pub fn decode(
         bytes: &Bytes,
         ledger_id: LedgerId,

@@ -24,7 +24,7 @@ pub struct Repeat {
     /// What this replica would have ordered.
     pub order: OrderHeader,
     /// What it would have sealed, but for the effects, whose root takes hashing, and the root of
-    /// the state behind them.
+    /// the state after them.
     pub seal: ResultSeal,
     /// `None`: nothing was run that could tell outcomes, see [`crate::images`].
     pub outcomes: Option<(Vec<bytes::Bytes>, Vec<CarriedOutcome>)>,
@@ -35,7 +35,7 @@ pub struct Repeat {
 }
 
 impl Repeat {
-    /// What its header would say of the effects, and of the state behind them. Once, and in the
+    /// What its header would say of the effects, and of the state after them. Once, and in the
     /// order of the blocks.
     pub fn roots(&self) -> types::Result<(EffectsDigest, Hash)> {
         self.rooting.seal(&self.effects)
@@ -141,7 +141,7 @@ impl<T> Replica<T> {
         self.unseal(batch, height - 1, Default::default(), ran)
     }
 
-    /// Whether a block behind this head, with none between that changes parameters, says of itself
+    /// Whether a block after this head, with none between that changes parameters, says of itself
     /// what executing it would: the parameters and the snapshot.
     pub fn check_follows(&self, order: &OrderHeader, result: &ResultHeader) -> Result<(), String> {
         check_parameters(order, &self.parameters_hash).map_err(|fault| fault.to_string())?;
@@ -152,7 +152,7 @@ impl<T> Replica<T> {
         Err(format!("block {height} names the snapshot of block {snapshot_height}"))
     }
 
-    /// Goes on behind a block whose state has come into the store in another way. Which envelopes
+    /// Goes on after a block whose state has come into the store in another way. Which envelopes
     /// were used is state as well.
     pub fn skip(
         &mut self,

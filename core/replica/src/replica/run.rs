@@ -67,7 +67,7 @@ impl<T> Replica<T> {
     }
 
     /// The same where the order of those that run is known last: those that may not run are put
-    /// behind them.
+    /// after them.
     fn admit_arriving(
         &mut self,
         height: Height,
@@ -591,7 +591,7 @@ pub fn compile_request(language: &dyn Language, envelope: &EnvelopeBytes) -> Wor
     work.unwrap_or_else(Work::Void)
 }
 
-/// What an envelope asks for behind the changes before it, which may have taken its signers away.
+/// What an envelope asks for after the changes before it, which may have taken its signers away.
 fn asked(language: &dyn Language, envelope: &EnvelopeBytes) -> Result<Transaction, Error> {
     let view = envelope.view()?;
     if envelope.is_signed() || language.asks_for_signatures() {

@@ -23,7 +23,7 @@ use super::repeat::Repeat;
 use super::value::Replica;
 
 impl<T> Replica<T> {
-    /// Goes on behind a block that a later one skips, as [`Replica::execute_again`] does.
+    /// Goes on after a block that a later one skips, as [`Replica::execute_again`] does.
     pub fn skip_again(
         &mut self,
         batch: &Batch,
@@ -44,7 +44,7 @@ impl<T> Replica<T> {
         self.seal(unsealed)
     }
 
-    /// Whether an envelope that skips blocks is of a party that may, behind the head.
+    /// Whether an envelope that skips blocks is of a party that may, after the head.
     pub fn may_skip(&self, envelope: &Bytes) -> bool {
         let asked = View::read(envelope).and_then(|view| {
             let transaction = Transaction::of(&view)?;
@@ -90,7 +90,7 @@ impl<T> Replica<T> {
         self.unseal(batch, height - 1, account, ran)
     }
 
-    /// What the block behind skipped ones says of them. It comes to nothing where none were.
+    /// What the block after skipped ones says of them. It comes to nothing where none were.
     pub(super) fn note_skip(
         &mut self,
         height: Height,

@@ -75,7 +75,7 @@ impl<T> Replica<T> {
         Replica::at(boundary, store, language, workers)
     }
 
-    /// A replica that goes on behind a block whose state is in the store and in the language, with
+    /// A replica that goes on after a block whose state is in the store and in the language, with
     /// the states before it that it names.
     pub fn at(
         boundary: Boundary,
@@ -187,7 +187,7 @@ impl<T> Replica<T> {
         &self.language
     }
 
-    /// The state behind the newest block, where its header names the root.
+    /// The state after the newest block, where its header names the root.
     pub fn provable_state(&self) -> Option<ProvableState> {
         let tree = self.roots.tree_of(&self.result.state_root)?;
         Some(ProvableState { header: self.result.clone(), tree })

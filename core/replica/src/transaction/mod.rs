@@ -82,7 +82,7 @@ pub enum Body {
         name: String,
         value: String,
     },
-    /// The digest of the state behind a block: see `checkpoint::vouched` of the engine.
+    /// The digest of the state after a block: see `checkpoint::vouched` of the engine.
     Checkpoint {
         height: Height,
         digest: Hash,

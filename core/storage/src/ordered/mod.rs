@@ -24,10 +24,10 @@
 //! - *Removing* unlinks leaves that become empty, with the inner nodes that led only to them, and
 //!   merges nothing else. Entries fall away when blocks are collected, in bulk, and usually come
 //!   back near where they were.
-//! - A leaf splits behind a run of keys that came in order, be it in its middle (PostgreSQL's
+//! - A leaf splits after a run of keys that came in order, be it in its middle (PostgreSQL's
 //!   nbtree does the like): orders of one district among those of others fill their leaves too.
 //!
-//! Keys over 128 bytes lie in a heap, each in a place of its own. When its entry goes, and behind
+//! Keys over 128 bytes lie in a heap, each in a place of its own. When its entry goes, and after
 //! the change of the node's version by which readers of it will know, the place is free.
 
 mod node;
@@ -355,7 +355,7 @@ impl OrderedIndex {
     }
 
     /// Collects from the first leaf of the range. Gives the key where the next leaf begins, or, in
-    /// reverse, below which it ends; `None` behind the last.
+    /// reverse, below which it ends; `None` after the last.
     fn try_collect_leaf(
         &self,
         low: Bound<&[u8]>,

@@ -12,7 +12,7 @@
 //!                them belong to no entry any more
 //! ```
 //!
-//! `run` is the place behind the entry that came last, 0 if one went since.
+//! `run` is the place after the entry that came last, 0 if one went since.
 //!
 //! A binary search compares heads, one integer each, and looks at a tail only where heads are
 //! equal. Zero padding keeps the order of bytes as long as equal words are decided by length. Keys
@@ -309,7 +309,7 @@ impl<'a> Node<'a> {
     }
 
     /// Where to split so that a key for which there is no room gets some. If it continues a run of
-    /// keys in order, behind the run, so that runs leave full nodes behind; else in the middle.
+    /// keys in order, after the run, so that runs leave full nodes behind; else in the middle.
     pub(super) fn split_place(self, key: &SearchKey<'_>, heap: &Heap) -> usize {
         let Shape { count, run, leaf, .. } = self.shape();
         let (place, _) = if leaf { self.search_from_end(key, heap) } else { (0, false) };

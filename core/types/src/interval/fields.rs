@@ -112,7 +112,7 @@ impl Fields {
     }
 }
 
-/// To so many digits behind the second, halves away from zero. What has no room stays.
+/// To so many digits after the second, halves away from zero. What has no room stays.
 pub fn rounded(us: i64, digits: u8) -> i64 {
     let unit = 10i64.pow(u32::from(PRECISION_MAX.saturating_sub(digits)));
     let half = us.signum() * (unit / 2);

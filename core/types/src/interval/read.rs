@@ -366,7 +366,7 @@ fn lowered(text: &str) -> String {
     lower
 }
 
-/// Words that may have a number right behind them, as `1d2h` has: those that dates know too.
+/// Words that may have a number right after them, as `1d2h` has: those that dates know too.
 fn is_known_of_dates(word: &str) -> bool {
     const WORDS: [&str; 15] =
         ["d", "h", "m", "mm", "s", "y", "j", "t", "dec", "mon", "sat", "sun", "may", "at", "on"];

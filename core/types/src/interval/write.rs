@@ -78,7 +78,7 @@ fn write_verbose(parts: Parts, out: &mut impl BufMut) {
         (parts.hours, "hour"),
         (parts.minutes.into(), "min"),
     ];
-    // The first field's sign is `ago`, which turns those behind it.
+    // The first field's sign is `ago`, which turns those after it.
     let (mut first, mut ago) = (true, false);
     for (count, unit) in units.into_iter().filter(|(count, _)| *count != 0) {
         if first {
@@ -178,7 +178,7 @@ fn write_iso(parts: Parts, out: &mut impl BufMut) {
     }
 }
 
-/// Without a sign, and with no more digits behind the point than it takes.
+/// Without a sign, and with no more digits after the point than it takes.
 fn write_seconds(parts: Parts, two_digits: bool, out: &mut impl BufMut) {
     let (seconds, us) = (parts.seconds.unsigned_abs(), parts.us.unsigned_abs());
     match two_digits {

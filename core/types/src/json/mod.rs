@@ -4,13 +4,13 @@
 //! the order of keys stay. A [`Jsonb`] is a text, too, but of the one form that PostgreSQL writes:
 //!
 //! ```text
-//! [1, 2], {"a": 1, "bb": null}   one blank behind a comma and a colon, no other outside strings
+//! [1, 2], {"a": 1, "bb": null}   one blank after a comma and a colon, no other outside strings
 //! keys     the last of each; the shorter first, those of a length by their bytes
 //! numbers  as `numeric` writes them, with their scale: 1e2 is 100, 1.10 stays 1.10, -0 is 0
 //! strings  \b \f \n \r \t \" \\, \u00XX for other control characters; all else is itself
 //! ```
 //!
-//! The same text is the value in memory, in storage, in the ledger and behind the version byte on
+//! The same text is the value in memory, in storage, in the ledger and after the version byte on
 //! the wire, so nothing is converted on the way, and what is hashed can be computed by PostgreSQL.
 //! Two values are equal if their [keys](order::push_key) are: `1.0` equals `1.00`.
 //!

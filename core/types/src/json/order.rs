@@ -111,7 +111,7 @@ fn number(text: &str) -> Numeric {
     numeric::parse(text).ok().flatten().unwrap_or(Numeric::ZERO)
 }
 
-/// Reads a value back and moves the key behind it. Numbers come back with their shortest scale.
+/// Reads a value back and moves the key after it. Numbers come back with their shortest scale.
 pub(crate) fn take_key(rest: &mut &[u8]) -> Result<CompactString> {
     if let Some((&EMPTY, behind)) = rest.split_first() {
         *rest = behind;

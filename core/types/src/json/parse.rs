@@ -79,7 +79,7 @@ fn parse(text: &str, reads_strings: bool, parts: &mut impl Parts) -> Result<()> 
         if is_first {
             continue;
         }
-        // Behind a value, or where an array or object without any ends.
+        // After a value, or where an array or object without any ends.
         loop {
             match (open.last(), &token) {
                 (None, Token::End) => return Ok(()),
@@ -105,7 +105,7 @@ fn parse(text: &str, reads_strings: bool, parts: &mut impl Parts) -> Result<()> 
     }
 }
 
-/// Takes a key and its colon, and answers the token behind.
+/// Takes a key and its colon, and answers the token after.
 fn member<'a>(
     key: Token<'a>,
     lexer: &mut Lexer<'a>,

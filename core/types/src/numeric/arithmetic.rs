@@ -102,7 +102,7 @@ pub fn div(a: &Numeric, b: &Numeric) -> Result<Numeric> {
     div_at(a, b, division_scale(a, b))
 }
 
-/// The quotient, rounded to so many digits behind the point.
+/// The quotient, rounded to so many digits after the point.
 pub(super) fn div_at(a: &Numeric, b: &Numeric, scale: u32) -> Result<Numeric> {
     let negative = a.is_negative() != b.is_negative();
     let longer_by = i64::from(scale) + i64::from(b.scale()) - i64::from(a.scale());
@@ -235,7 +235,7 @@ fn small_rest(x: u128, x_scale: u32, y: u128, y_scale: u32) -> u128 {
     rest
 }
 
-/// `a / b` without its digits behind the point.
+/// `a / b` without its digits after the point.
 pub fn whole_quotient(a: &Numeric, b: &Numeric) -> Result<Numeric> {
     if let Some(quotient) = special::quotient(a, b) {
         return quotient;

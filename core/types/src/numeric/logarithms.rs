@@ -86,7 +86,7 @@ pub fn log(base: &Numeric, x: &Numeric) -> Result<Numeric> {
     rounding::of_quotient(negative, &longer, of_base.magnitude(), scale)
 }
 
-/// Digits that `log` shows behind the point, and those that its parts need.
+/// Digits that `log` shows after the point, and those that its parts need.
 pub(super) fn extent_of_log(base: &Numeric, x: &Numeric) -> (u32, i64) {
     let (of_base, of_x) = (ln_weight(base), ln_weight(x));
     let scale = scale_of(of_x - of_base, [base.scale(), x.scale()]);
@@ -138,7 +138,7 @@ enum PowerExtent {
         /// About its natural logarithm.
         value: f64,
         scale: u32,
-        /// Behind the point of the base's logarithm.
+        /// After the point of the base's logarithm.
         digits: i64,
     },
 }
@@ -177,7 +177,7 @@ pub(super) fn decimal_weight(value: f64) -> i64 {
     (value * LOG10_E).clamp(-WEIGHT_MAX, WEIGHT_MAX) as i64
 }
 
-/// Digits behind the point for at least 16 that say something, and as many as operands show.
+/// Digits after the point for at least 16 that say something, and as many as operands show.
 pub(super) fn scale_of(weight: i64, shown: [u32; 2]) -> u32 {
     let significant = (i64::from(SIGNIFICANT_DIGITS_MIN) - weight).max(0);
     let scale = significant.max(i64::from(shown[0])).max(i64::from(shown[1]));
@@ -249,7 +249,7 @@ fn shifted(fixed: BigInt, from: u64, to: u64) -> BigInt {
     if to >= from { fixed << (to - from) } else { fixed >> (from - to) }
 }
 
-/// Rounded to so many digits behind the point.
+/// Rounded to so many digits after the point.
 fn rounded_decimal(fixed: &BigInt, bits: u64, digits: u32) -> BigInt {
     let longer = fixed.magnitude() * pow10(digits) + (BigUint::from(1u32) << (bits - 1));
     BigInt::from_biguint(fixed.sign(), longer >> bits)
@@ -260,7 +260,7 @@ fn decimal(fixed: &BigInt, bits: u64, scale: u32) -> Result<Numeric> {
     Numeric::of_big(sign == Sign::Minus, size, scale)
 }
 
-/// How often a root is taken, where the series behind costs about as much.
+/// How often a root is taken, where the series after costs about as much.
 pub(super) fn roots_of(bits: u64) -> u64 {
     const PRODUCTS_PER_ROOT: u64 = 24;
     (bits / PRODUCTS_PER_ROOT).isqrt().max(1)

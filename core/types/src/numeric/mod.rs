@@ -7,7 +7,7 @@
 //!
 //! What is exact stays exact: only quotients, roots, powers, logarithms and averages round, which
 //! have no last digit, and what asks for it (`round`, a column's scale). A number that is too
-//! large, and a product with more digits behind the point than there can be, is refused with 22003.
+//! large, and a product with more digits after the point than there can be, is refused with 22003.
 //! PostgreSQL rounds the latter. `NaN` and the infinities are in [`special`].
 //!
 //! Cost: magnitudes below 2^96, which is 28 digits and nearly all, are inline, and nothing

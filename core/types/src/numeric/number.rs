@@ -9,7 +9,7 @@ use num_bigint::BigUint;
 use super::errors::overflow;
 use crate::error::Result;
 
-/// Most digits behind the point.
+/// Most digits after the point.
 pub const SCALE_MAX: u32 = 16_383;
 /// Most digits before it.
 pub const WHOLE_DIGITS_MAX: u32 = 131_072;
@@ -127,7 +127,7 @@ impl Numeric {
     /// Any digits.
     ///
     /// # Errors
-    /// 22003 where there are too many before the point, or too many behind it that are not zero.
+    /// 22003 where there are too many before the point, or too many after it that are not zero.
     pub(super) fn of_big(
         negative: bool,
         mut magnitude: BigUint,
@@ -184,7 +184,7 @@ impl Numeric {
         }
     }
 
-    /// Digits behind the point; none where there are no digits.
+    /// Digits after the point; none where there are no digits.
     #[inline]
     pub fn scale(&self) -> u32 {
         match &self.0 {
@@ -244,7 +244,7 @@ impl Numeric {
         }
     }
 
-    /// The same number without zeros at the end behind the point.
+    /// The same number without zeros at the end after the point.
     #[must_use]
     pub fn normalize(&self) -> Numeric {
         let Some((negative, mut size, mut scale)) = self.small_parts() else {
@@ -283,7 +283,7 @@ impl Numeric {
         Numeric::of_big(self.is_negative(), size, scale).unwrap_or_else(|_| self.clone())
     }
 
-    /// Whether also the digits behind the point are as many.
+    /// Whether also the digits after the point are as many.
     pub fn is_identical(&self, other: &Numeric) -> bool {
         self.scale() == other.scale() && self == other
     }

@@ -80,7 +80,7 @@ pub(super) fn extent(base: &Numeric, exponent: i32) -> Extent {
     Extent::Digits { significant, shown }
 }
 
-/// `base ^ exponent` for a whole exponent. Rounded, as PostgreSQL's: to the base's digits behind
+/// `base ^ exponent` for a whole exponent. Rounded, as PostgreSQL's: to the base's digits after
 /// the point, 16 at least.
 pub fn power(base: &Numeric, exponent: i32) -> Result<Numeric> {
     let (significant, scale) = match extent(base, exponent) {

@@ -28,7 +28,7 @@ fn products(a: u64, b: u64) -> u64 {
     a.saturating_mul(b) / PRODUCTS_PER_UNIT + a + b
 }
 
-/// Digits behind the point that cost nothing.
+/// Digits after the point that cost nothing.
 const FREE_SCALE: u32 = 64;
 
 #[inline]
@@ -36,7 +36,7 @@ fn is_small(d: &Numeric) -> bool {
     d.heap_bytes() == 0 && d.scale() < FREE_SCALE
 }
 
-/// Words of the number and of the zeros behind its point.
+/// Words of the number and of the zeros after its point.
 fn shown_words(d: &Numeric) -> u64 {
     words(d).max(words_of_digits(d.scale()))
 }
@@ -87,7 +87,7 @@ pub fn of_digits(d: &Numeric) -> u64 {
     }
 }
 
-/// Units for giving a number so many digits behind the point.
+/// Units for giving a number so many digits after the point.
 pub fn of_scale(d: &Numeric, scale: i32) -> u64 {
     let more = u32::try_from(i64::from(scale) - i64::from(d.scale())).unwrap_or(0);
     match is_small(d) && more < FREE_SCALE {

@@ -109,7 +109,7 @@ proptest! {
             Err(_) => return Ok(()),
         };
         let half = decimal(&format!("5e-{}", quotient.scale() + 1));
-        // Products may have more digits behind the point than there can be.
+        // Products may have more digits after the point than there can be.
         let products = numeric::mul(&quotient, &b).and_then(|again| {
             Ok((numeric::sub(&again, &a)?, numeric::mul(&half, &b)?))
         });

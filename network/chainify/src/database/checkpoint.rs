@@ -1,7 +1,7 @@
 //! Checkpoints: copies of chained tables in the database itself, made and read by SQL alone.
 //!
 //! ```text
-//! copy_5_1    table 1 as it was behind block 5; a table that has not changed since keeps its copy
+//! copy_5_1    table 1 as it was after block 5; a table that has not changed since keeps its copy
 //! state       checkpoint:5   1=5,2=0     of which blocks the copies are that it is made of
 //! ```
 //!
@@ -132,7 +132,7 @@ impl Database {
         Ok(self.dialect().own(&copy_name(*of, table)))
     }
 
-    /// Keys and image hashes of a table as it was behind a checkpoint's block.
+    /// Keys and image hashes of a table as it was after a checkpoint's block.
     pub async fn images_in(
         &mut self,
         height: Height,
@@ -144,7 +144,7 @@ impl Database {
         Ok(rows)
     }
 
-    /// Canonical texts of rows of such a table, those behind a key, by key.
+    /// Canonical texts of rows of such a table, those after a key, by key.
     pub async fn rows_in(
         &mut self,
         height: Height,
@@ -163,7 +163,7 @@ impl Database {
         Ok(rows.into_iter().filter_map(|row| row.into_iter().next()?).collect())
     }
 
-    /// Makes all chained tables what they were behind a checkpoint's block, and that the last one
+    /// Makes all chained tables what they were after a checkpoint's block, and that the last one
     /// that is finished; later checkpoints are forgotten. Others read what was there before until
     /// it is done. `referred_first`: as [`super::inspect::Inspected`] has it.
     pub async fn restore(

@@ -2,7 +2,7 @@
 //! another one of it reads or changes.
 //!
 //! ```text
-//! statements ─► accesses ─► conflicts with earlier ones ─► stage: one behind the last of these
+//! statements ─► accesses ─► conflicts with earlier ones ─► stage: one after the last of these
 //! access   rows of a table: read, inserted, deleted, updated in some columns
 //! pins     column id in 7..=7: rows that have another id are other rows
 //! ```
@@ -23,7 +23,7 @@ use rules::Rules;
 
 use crate::schema::{Schema, Table};
 
-/// Accesses that are compared one by one; beyond, the next one runs behind all of them.
+/// Accesses that are compared one by one; beyond, the next one runs after all of them.
 const COMPARED_MAX: usize = 512;
 /// Of one transaction to one table; beyond, it is taken to write all of it.
 const ACCESSES_MAX: usize = 64;
@@ -109,7 +109,7 @@ struct Known {
     main: usize,
     /// Unique indexes that its values do not keep apart.
     others: Vec<Vec<usize>>,
-    /// Everything runs behind this stage.
+    /// Everything runs after this stage.
     barrier: Option<usize>,
     last: Option<usize>,
     points: BTreeMap<Point, Vec<(usize, Access)>>,
@@ -131,12 +131,12 @@ impl Known {
         access.pins.point(self.main).filter(|_| is_apart)
     }
 
-    /// Of accesses without pins, all that write run behind everything.
+    /// Of accesses without pins, all that write run after everything.
     fn is_barrier(access: &Access) -> bool {
         access.is_write() && access.pins.is_empty()
     }
 
-    /// The last stage with something that it has to run behind.
+    /// The last stage with something that it has to run after.
     fn behind(&self, access: &Access, rules: &Rules) -> Option<usize> {
         if Known::is_barrier(access) {
             return self.last;

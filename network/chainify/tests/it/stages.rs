@@ -158,7 +158,7 @@ fn stages_follow_the_order_of_the_block() {
     assert_eq!(found, [vec![0, 1, 3], vec![2, 4], vec![5], vec![6]]);
 }
 
-/// However many there are, each runs behind what it conflicts with, in time that does not grow with
+/// However many there are, each runs after what it conflicts with, in time that does not grow with
 /// the square of them.
 #[test]
 fn many_are_put_into_stages() {

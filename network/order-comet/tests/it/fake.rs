@@ -34,7 +34,7 @@ pub struct Fake {
     now_ms: u64,
     now_us: i64,
     chain: Vec<Block>,
-    /// Behind the blocks, as the first node answered.
+    /// After the blocks, as the first node answered.
     answers: BTreeMap<u64, Outcome>,
     validators: Keys,
     places: Vec<Place>,
@@ -206,20 +206,20 @@ impl Fake {
     }
 }
 
-/// Whom the ledger names behind a block: the last of four is another one every five blocks, until
+/// Whom the ledger names after a block: the last of four is another one every five blocks, until
 /// there were enough.
 fn named(height: u64) -> Keys {
     let last = 4 + height.min(40) / 5;
     [1, 2, 3, last as u8].map(|key| [key; 32]).into()
 }
 
-/// For a node that begins behind this block.
+/// For a node that begins after this block.
 fn validators(height: u64, lag: u64) -> Validators {
     let first = height.saturating_sub(lag + 1);
     Validators::new((first..=height).map(|height| (height, named(height))).collect(), [])
 }
 
-/// The result of executing a block behind another one.
+/// The result of executing a block after another one.
 fn result(before: &Hash, content: &Proposal) -> Hash {
     let mut hash = Sha256::new();
     hash.update(before);

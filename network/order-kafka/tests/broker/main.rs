@@ -134,7 +134,7 @@ fn three_nodes_agree_over_a_broker_that_is_killed() {
         broker.start_again();
         submit(&mut members, &mut wanted, 20);
         until_given(&mut members, &wanted);
-        // One starts again behind what it has.
+        // One starts again after what it has.
         let old = members.remove(round);
         old.node.stop();
         let after = old.given.len() as u64;

@@ -56,7 +56,7 @@ impl Harness for Kafka {
         self.node(node).poll(now_us)
     }
 
-    /// A node that begins names what it has executed, and what lies behind is delivered.
+    /// A node that begins names what it has executed, and what lies after is delivered.
     fn resume(&mut self, node: usize, after: u64, time_us: i64) -> Result<()> {
         if self.cluster().node(node).is_none() {
             self.cluster().begin(node, after);

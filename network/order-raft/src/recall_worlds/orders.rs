@@ -82,7 +82,7 @@ const LEFT: Left = Left {
     together: 1,
 };
 
-/// One member of two or three loses its data behind a leader that writes, and another one stands.
+/// One member of two or three loses its data after a leader that writes, and another one stands.
 #[test]
 fn every_order_of_one_loss_keeps_what_was_acknowledged() {
     for (size, left) in [

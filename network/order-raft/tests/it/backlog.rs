@@ -4,7 +4,7 @@ use order::{Limits, Orderer};
 
 use crate::cluster::Cluster;
 
-/// Starts a lone node behind so many orders of which none was executed, has all delivered and their
+/// Starts a lone node after so many orders of which none was executed, has all delivered and their
 /// hashes told as an engine does, and returns how often the files were read for it.
 fn reads_of(blocks: u64) -> u64 {
     let limits = Limits { transactions_max: 1, ..Limits::default() };
@@ -64,7 +64,7 @@ fn a_member_that_refuses_connections_is_called_now_and_then() {
     }
     assert_eq!(confirmed, 50, "the others go on");
     let calls = cluster.calls_to(down) - before;
-    // In five seconds, by the pause behind a failure.
+    // In five seconds, by the pause after a failure.
     assert!((10..=60).contains(&calls), "{calls} calls");
     let reads = cluster.files[leader].reads() - read;
     assert!(reads < 300, "{reads} reads of the log");

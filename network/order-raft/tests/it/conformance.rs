@@ -79,7 +79,7 @@ impl Harness for Raft {
         self.handle(node).poll(now_us)
     }
 
-    /// A node that begins names what it has executed, and what lies behind is delivered.
+    /// A node that begins names what it has executed, and what lies after is delivered.
     fn resume(&mut self, node: usize, after: u64, time_us: i64) -> Result<()> {
         if self.handles[node].is_none() {
             self.cluster().begin(node, after);

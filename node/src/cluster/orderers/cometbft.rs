@@ -72,7 +72,7 @@ struct CometBft {
     time: Arc<Timekeeping>,
 }
 
-/// CometBFT's own files for a member, behind the ledger's first block.
+/// CometBFT's own files for a member, after the ledger's first block.
 pub fn make(data: &Path, plan: &Plan, id: u64, key: &[u8]) -> Result<()> {
     let members = members_of(&plan.membership()?)?;
     let founders = members_of(&founders_of(&first_block_of(data))?)?;
@@ -285,7 +285,7 @@ pub fn program(settings: &Settings) -> Result<PathBuf> {
     })
 }
 
-/// Behind the last block that was executed.
+/// After the last block that was executed.
 fn start_of(files: &Arc<dyn Files>, replica: &Replica) -> Result<Start> {
     let head = replica.head();
     let first = head.height.saturating_sub(LAG + 1);

@@ -86,7 +86,7 @@ impl Kind {
             Kind::Raft => order_raft::forget(files),
             // What it put into the topic is there.
             Kind::Kafka => Ok(()),
-            // It begins behind the others, and CometBFT signs nothing before it has caught up.
+            // It begins after the others, and CometBFT signs nothing before it has caught up.
             Kind::CometBft => Ok(()),
         }
     }

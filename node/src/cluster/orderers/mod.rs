@@ -99,7 +99,7 @@ impl Kind {
         self.make(data, plan, made, first)
     }
 
-    /// Takes part behind the last block that the replica has executed. In a runtime of its own.
+    /// Takes part after the last block that the replica has executed. In a runtime of its own.
     pub async fn begin(self, beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)> {
         match self {
             Kind::Raft => raft::begin(beginning).await,

@@ -78,7 +78,7 @@ pub struct Beginning<'a> {
     pub plan: &'a Plan,
     pub id: u64,
     pub files: Arc<dyn Files>,
-    /// Of the ledger, behind its last block.
+    /// Of the ledger, after its last block.
     pub log: BlockWriter,
     pub replica: &'a Replica,
     pub limits: BlockLimits,

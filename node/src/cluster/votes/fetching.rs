@@ -76,7 +76,7 @@ impl Votes {
         self.arrived.notify_one();
     }
 
-    /// Those behind so many, each with its certificates. Whether any has followed.
+    /// Those after so many, each with its certificates. Whether any has followed.
     async fn fetch_electors(
         &self,
         member: u64,

@@ -90,7 +90,7 @@ fn role_of(roles: &Roles, value: &Value) -> Result<Option<RoleId>> {
     }
 }
 
-/// Whose privileges are asked for, and the arguments behind that.
+/// Whose privileges are asked for, and the arguments after that.
 fn asker<'a>(run: &Around, a: &'a [Value], others: usize) -> Result<(Closure, &'a [Value])> {
     let roles = roles(run);
     let (id, rest) = match a.len() > others {

@@ -121,7 +121,7 @@ fn places(contents: &Contents, place: usize, column: usize, value: &Value) -> Ve
     rows.filter(|(_, row)| is_it(row)).map(|(place, _)| place).collect()
 }
 
-/// A column's value; behind a relation's own are those that every table has.
+/// A column's value; after a relation's own are those that every table has.
 fn value_of(row: &Row, column: usize, relation: u32) -> Value {
     match row.get(column) {
         Some(value) => value.clone(),

@@ -179,7 +179,7 @@ pub fn pg_stat_activity(facts: &Facts<'_>, rows: &mut Rows<'_>) {
                 ("xact_start", time(session.transaction_us)),
                 ("query_start", time(session.statement_us)),
                 ("state_change", Value::Timestamptz(session.changed_us)),
-                // Its rows are made as they are sent, behind what it calls its statement.
+                // Its rows are made as they are sent, after what it calls its statement.
                 ("state", Value::text(if is_own { State::Active } else { session.state }.name())),
                 ("query", Value::text(&session.text)),
                 ("backend_type", Value::text("client backend")),

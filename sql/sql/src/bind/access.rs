@@ -1,7 +1,7 @@
 //! Privileges of what is bound.
 //!
 //! A statement is compiled for one role, so what it needs is decided here and costs nothing when it
-//! runs. The first thing that is missing is told when all is bound, behind what is wrong with the
+//! runs. The first thing that is missing is told when all is bound, after what is wrong with the
 //! statement itself, as in PostgreSQL. In a routine it is raised where it stands: a branch that is
 //! not taken needs no privilege.
 //!

@@ -3,7 +3,7 @@
 //! While a subquery is bound, the scopes around it are in sight, too: a column of one of them is
 //! read from a register, which every plan takes for a constant, and so may follow an index by it.
 //! What such a subquery gives becomes the placeholder `Column(FIRST_APPLIED + n)` in the expression
-//! around it, and the subquery a relation of one column behind the others, made anew for each of
+//! around it, and the subquery a relation of one column after the others, made anew for each of
 //! their rows ([`Apply`](procedure::Query::Apply)):
 //!
 //! ```text

@@ -43,7 +43,7 @@ impl Binder<'_> {
         root: &ast::Expr,
         chain: &[ast::AccessExpr],
     ) -> Result<Typed> {
-        // `table.column[1]` comes as a table's name with a chain behind it.
+        // `table.column[1]` comes as a table's name with a chain after it.
         let mut names = match root {
             ast::Expr::Identifier(name) => vec![name.clone()],
             ast::Expr::CompoundIdentifier(names) => names.clone(),

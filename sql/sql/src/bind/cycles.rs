@@ -172,7 +172,7 @@ impl Binder<'_> {
         Ok(out)
     }
 
-    /// Behind the deletion of a row of `table`: what goes with it through `together`.
+    /// After the deletion of a row of `table`: what goes with it through `together`.
     pub(super) fn descendants_follow(
         &mut self,
         table: &Arc<Table>,
@@ -439,7 +439,7 @@ impl Binder<'_> {
         sorted(keys.flat_map(|key| key.columns.iter().copied()))
     }
 
-    /// Whole rows of a child that point at what a level's keys were; behind them, what their
+    /// Whole rows of a child that point at what a level's keys were; after them, what their
     /// [columns](columns_that_follow) become.
     fn rows_that_follow(
         &mut self,
@@ -525,7 +525,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Behind the last level: where a row still has what it was given, a parent has it.
+    /// After the last level: where a row still has what it was given, a parent has it.
     fn look_for_parents(
         &mut self,
         child: &Arc<Table>,

@@ -183,7 +183,7 @@ fn assigned(table: &Table, assignments: &[ast::Assignment]) -> Vec<ColumnId> {
 }
 
 impl Binder<'_> {
-    /// The steps of one statement, and behind them what waits for its end.
+    /// The steps of one statement, and after them what waits for its end.
     pub(super) fn with_end_checks<T>(
         &mut self,
         of: impl FnOnce(&Catalog) -> EndChecks,

@@ -59,7 +59,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    /// More relations behind those that are there.
+    /// More relations after those that are there.
     pub(super) fn bind_more(
         &mut self,
         bound: &mut From,

@@ -32,7 +32,7 @@ pub(super) struct InsertPlan {
     pub(super) is_listed: bool,
     pub(super) conflict: Conflict,
     pub(super) returning: Returning,
-    /// What RETURNING may show behind the table's columns.
+    /// What RETURNING may show after the table's columns.
     pub(super) beside: Vec<Expr>,
     pub(super) identities: Vec<(ColumnId, Identity)>,
     pub(super) overriding: Option<Overriding>,

@@ -312,7 +312,7 @@ impl Binder<'_> {
         self.expression(scope, expr)
     }
 
-    /// Objects as rows of the columns that are declared behind their alias.
+    /// Objects as rows of the columns that are declared after their alias.
     pub(super) fn json_records(
         &mut self,
         objects: Query,

@@ -5,7 +5,7 @@
 //! alone may ask.
 //!
 //! *Departures.* CONCURRENTLY changes nothing, since no reader waits for a block. A view that was
-//! not populated is so behind a change of the schema, which empties it.
+//! not populated is so after a change of the schema, which empties it.
 
 use std::sync::Arc;
 

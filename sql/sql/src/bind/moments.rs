@@ -15,7 +15,7 @@ use super::scope::Scope;
 use crate::settings::zones;
 
 impl Binder<'_> {
-    /// `INTERVAL '1 day'`, with fields behind it or none.
+    /// `INTERVAL '1 day'`, with fields after it or none.
     pub(super) fn interval_literal(
         &mut self,
         scope: &Scope,
@@ -374,7 +374,7 @@ fn unknown_zone(name: &str) -> Error {
     Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
 }
 
-/// The fields that stand behind an interval's text.
+/// The fields that stand after an interval's text.
 fn fields_of(interval: &ast::Interval) -> Result<Fields> {
     let named = |field: &Option<ast::DateTimeField>| {
         field.as_ref().map(|field| field.to_string().to_ascii_lowercase())

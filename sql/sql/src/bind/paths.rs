@@ -40,7 +40,7 @@ impl Path {
 }
 
 impl Path {
-    /// Conjuncts that the path makes true by itself. A lower bound alone lets the NULLs behind all
+    /// Conjuncts that the path makes true by itself. A lower bound alone lets the NULLs after all
     /// values through, so it stays a condition where there may be any.
     pub fn exactly_used(&self, item: &Item) -> Vec<usize> {
         let mut used: Vec<usize> = self.equal.iter().map(|b| b.conjunct).collect();

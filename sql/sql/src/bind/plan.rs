@@ -4,7 +4,7 @@
 //! plans alike. What counts is the *access path* that conditions give each relation:
 //!
 //! 1. the whole primary key by equality: a point read;
-//! 2. the longest prefix of an index by equality, then a range on the column behind it;
+//! 2. the longest prefix of an index by equality, then a range on the column after it;
 //! 3. everything, in primary-key order.
 //!
 //! Inner joins start with the relation that has the best path by itself and go on with the one that
@@ -53,7 +53,7 @@ impl Planned {
         Query::Project { input: Box::new(self.query), expressions: expressions.into() }
     }
 
-    /// With the calls of the select list behind all other columns.
+    /// With the calls of the select list after all other columns.
     pub fn with_calls(mut self, mut calls: Vec<Query>) -> Planned {
         if calls.is_empty() {
             return self;
@@ -73,7 +73,7 @@ impl Planned {
         self
     }
 
-    /// With the values of calls with OVER behind all other columns; in an order of their own.
+    /// With the values of calls with OVER after all other columns; in an order of their own.
     pub fn with_windows(mut self, mut calls: Vec<WindowCall>) -> Planned {
         if calls.is_empty() {
             return self;
@@ -429,7 +429,7 @@ impl Planner<'_> {
         self.query = Some(query);
     }
 
-    /// A subquery run for each row of what is there, whose columns go behind.
+    /// A subquery run for each row of what is there, whose columns go after.
     fn applied(
         &mut self,
         outer: Query,
@@ -470,7 +470,7 @@ impl Planner<'_> {
         keys
     }
 
-    /// The join of what is there with one relation more, whose columns go behind.
+    /// The join of what is there with one relation more, whose columns go after.
     #[allow(clippy::too_many_arguments)]
     fn joined(
         &mut self,

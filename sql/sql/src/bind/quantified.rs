@@ -63,7 +63,7 @@ impl Compared {
     }
 }
 
-/// `ALL (…)` behind LIKE, which is read as a call.
+/// `ALL (…)` after LIKE, which is read as a call.
 pub(super) fn all_of(pattern: &ast::Expr) -> Result<Option<ast::Expr>> {
     let ast::Expr::Function(call) = pattern else { return Ok(None) };
     if function_name(&call.name)? != "all" {

@@ -6,7 +6,7 @@
 //! field by field instead ([`rows`](super::rows)), where NULL is unknown.
 //!
 //! The row of a relation that an outer join may leave out is NULL where it is left out. A column
-//! that is never NULL tells: one of the table's key, or a constant that is put behind the columns
+//! that is never NULL tells: one of the table's key, or a constant that is put after the columns
 //! of a subquery.
 
 use procedure::{Column, Expr, Function, Query};

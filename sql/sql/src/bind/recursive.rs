@@ -1,4 +1,4 @@
-//! WITH RECURSIVE: queries that refer to themselves, and to those that stand behind them.
+//! WITH RECURSIVE: queries that refer to themselves, and to those that stand after them.
 
 use procedure::{Column, Query};
 use sqlparser::ast;

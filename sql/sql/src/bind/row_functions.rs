@@ -2,7 +2,7 @@
 //!
 //! In FROM a call is a relation. Where its arguments name columns of relations before it, it is
 //! made anew for each of their rows, with LATERAL or without. In a select list each call becomes
-//! the placeholder `Column(FIRST_CALLED + n)`, and the calls together a relation behind the others:
+//! the placeholder `Column(FIRST_CALLED + n)`, and the calls together a relation after the others:
 //! all side by side, as PostgreSQL has it.
 
 use procedure::query::RowFunction;

@@ -14,7 +14,7 @@ use crate::syntax::names::{PUBLIC, object_name, schema_of, split};
 pub struct Scope {
     pub relations: Vec<Relation>,
     /// What `*` shows, where USING has put columns first that do not stand there. Relations that
-    /// come later stand behind.
+    /// come later stand after.
     pub order: Vec<u16>,
 }
 

@@ -35,7 +35,7 @@ impl SelectBody {
         let used = used.chain(&self.first_of);
         let used = used.chain(self.windows.iter().flat_map(WindowCall::exprs));
         let needed = self.row_calls.iter().flat_map(needs);
-        // What calls give comes behind the relations, in whichever order these are.
+        // What calls give comes after the relations, in whichever order these are.
         let by_calls = |key: &SortKey| key.expr.columns().into_iter().any(is_called);
         let by_relations = self.windows.is_empty() && !self.keys.iter().any(by_calls);
         let wishes = Wishes {
@@ -95,7 +95,7 @@ impl SelectBody {
         Ok(self.finish(query, tail))
     }
 
-    /// Windows over groups: behind their columns each call has one.
+    /// Windows over groups: after their columns each call has one.
     fn windowed(&mut self, input: Query) -> Query {
         let calls = std::mem::take(&mut self.windows);
         if calls.is_empty() {
@@ -118,7 +118,7 @@ impl SelectBody {
         shown.chain(&mut self.having).chain(&mut self.first_of).chain(windows)
     }
 
-    /// Subqueries that are run for each group: behind its columns each has one.
+    /// Subqueries that are run for each group: after its columns each has one.
     fn applied_to_groups(
         &mut self,
         applied: Vec<(u16, Applied)>,

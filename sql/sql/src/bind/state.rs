@@ -68,7 +68,7 @@ pub(super) enum Following {
     AtOnce,
     /// When the statement has changed all rows.
     Later,
-    /// They are the next level. Parents may be on their way, and are looked for behind the last.
+    /// They are the next level. Parents may be on their way, and are looked for after the last.
     LevelByLevel,
 }
 

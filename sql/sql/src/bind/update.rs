@@ -277,7 +277,7 @@ impl Binder<'_> {
         Ok(returning.finish(row))
     }
 
-    /// The table that UPDATE and DELETE name, and behind it what they read beside it.
+    /// The table that UPDATE and DELETE name, and after it what they read beside it.
     pub(super) fn target(
         &mut self,
         tables: &[ast::TableWithJoins],
@@ -328,7 +328,7 @@ fn places_of_updated<'n>(
     (old, new)
 }
 
-/// The rows with the new values behind the columns `needed`.
+/// The rows with the new values after the columns `needed`.
 fn with_assigned(query: Query, needed: &[ColumnId], assigned: &[(ColumnId, Expr)]) -> Query {
     let mut expressions: Vec<Expr> = (0..needed.len() as u16).map(Expr::Column).collect();
     for (_, value) in assigned {
@@ -409,7 +409,7 @@ fn is_free(table: &Table, assignments: &[(ColumnId, Expr)]) -> bool {
 }
 
 /// Moves what does not depend on the row out of a command's expression: `inputs[i]` is computed
-/// before, and `Reg(i)` stands for it. Behind a condition only bare registers move, since computing
+/// before, and `Reg(i)` stands for it. After a condition only bare registers move, since computing
 /// more than SQL would might fail where SQL would not.
 fn take_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) {
     let conditional =

@@ -1,7 +1,7 @@
 //! Window functions: calls with OVER, in a select list and in ORDER BY.
 //!
-//! Each call becomes the placeholder `Column(FIRST_WINDOW + n)`. All of them are made behind FROM,
-//! or behind groups and HAVING where there are some, and before DISTINCT, ORDER BY and LIMIT.
+//! Each call becomes the placeholder `Column(FIRST_WINDOW + n)`. All of them are made after FROM,
+//! or after groups and HAVING where there are some, and before DISTINCT, ORDER BY and LIMIT.
 
 use procedure::Expr;
 use procedure::query::{Frame, FrameBound, FrameUnit, SortKey, WindowCall, WindowFunction};

@@ -37,7 +37,7 @@ use crate::syntax::names::{fold, object_name};
 const COPIES_WEIGHT_MAX: usize = 1000;
 
 impl Binder<'_> {
-    /// A SELECT behind parts that change data.
+    /// A SELECT after parts that change data.
     pub(super) fn select_with_changes(
         &mut self,
         query: &ast::Query,

@@ -47,7 +47,7 @@ impl CopyFormatter {
         out.push(b'\n');
     }
 
-    /// What stands behind all rows.
+    /// What stands after all rows.
     pub fn end(&self, out: &mut Vec<u8>) {
         if self.is_binary() {
             binary::write_end(out);

@@ -57,7 +57,7 @@ pub struct Input<'a> {
 struct Missing;
 
 impl Input<'_> {
-    /// Behind the end of all data is `None`.
+    /// After the end of all data is `None`.
     fn peek(self, at: usize) -> Result<Option<u8>, Missing> {
         match self.bytes.get(at) {
             None if !self.is_whole => Err(Missing),
@@ -176,7 +176,7 @@ impl Lines {
         Ok(Seen::Line(Line { end, next, is_last: false }))
     }
 
-    /// Behind `\.` there must be the end of a line, and of the kind that the others have. In CSV
+    /// After `\.` there must be the end of a line, and of the kind that the others have. In CSV
     /// it is data where no line ends there.
     fn marker(&self, input: Input<'_>, is_csv: bool) -> Result<Seen> {
         let last = |bytes: usize| {

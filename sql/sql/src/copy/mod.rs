@@ -192,7 +192,7 @@ impl Asked {
 impl CopyOptions {
     /// Whether what is written so could be read again.
     fn check(&self) -> Result<()> {
-        /// Each means something behind a backslash.
+        /// Each means something after a backslash.
         const ESCAPES: &[u8] = b"\\.abcdefghijklmnopqrstuvwxyz0123456789";
         let CopyOptions { format, delimiter, ref null, quote, .. } = *self;
         let invalid = |what: String| Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));

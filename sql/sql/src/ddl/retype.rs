@@ -2,7 +2,7 @@
 //!
 //! The new value is the old one as an assignment would store it, or what USING says. What looks at
 //! the column is bound again (CHECK constraints, its default), and what the new values may break is
-//! looked at behind the change: unique indexes, foreign keys of either side.
+//! looked at after the change: unique indexes, foreign keys of either side.
 //!
 //! *Cost.* That of a row for each row, and of an entry for each of its indexes; in a transaction it
 //! is paid for and bounded as its writes are.

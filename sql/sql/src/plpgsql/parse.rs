@@ -479,7 +479,7 @@ impl Parser<'_> {
         let mut into = None;
         let changes = |token: &Token| is_word(token, "insert") || is_word(token, "merge");
         let is_of_change = Cell::new(false);
-        // Behind a WITH, INSERT has an INTO of its own.
+        // After a WITH, INSERT has an INTO of its own.
         let takes_rows =
             |token: &Token| !is_of_change.replace(changes(token)) && is_word(token, "into");
         if let Some(distance) = tokens.distance(takes_rows) {

@@ -446,7 +446,7 @@ impl Catalog {
         self.views.values()
     }
 
-    /// The views that read a table or view, by name; behind them those that are materialized.
+    /// The views that read a table or view, by name; after them those that are materialized.
     pub fn views_on(&self, relation: &str) -> impl Iterator<Item = &Arc<View>> {
         let kept = self.tables.values().filter_map(|table| table.view());
         self.views.values().chain(kept).filter(move |view| view.reads.contains(relation))

@@ -81,7 +81,7 @@ impl Unchecked {
         unchecked.end()
     }
 
-    /// Behind what stands in a transaction.
+    /// After what stands in a transaction.
     pub fn behind(&mut self, write: &Body) -> Result<()> {
         let text = match write {
             Body::Statement(statement) => &statement.procedure.text,
@@ -116,7 +116,7 @@ impl Unchecked {
     }
 }
 
-/// A schema change behind statements that have broken keys which wait: each is there still, of the
+/// A schema change after statements that have broken keys which wait: each is there still, of the
 /// same table.
 ///
 /// # Errors

@@ -129,7 +129,7 @@ impl Catalog {
         TableId(self.next_table.max(TableId::FIRST_TEMPORARY.0))
     }
 
-    /// A change that concerns the session alone: nothing of the ledger is another one behind it.
+    /// A change that concerns the session alone: nothing of the ledger is another one after it.
     ///
     /// # Errors
     /// 0A000, or 42P16 where a constraint leads from one to the other.

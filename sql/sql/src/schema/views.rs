@@ -84,7 +84,7 @@ impl Narrowing<'_> {
 impl ast::VisitorMut for Narrowing<'_> {
     type Break = std::convert::Infallible;
 
-    /// Behind its parts, so that what is put in is not visited again.
+    /// After its parts, so that what is put in is not visited again.
     fn post_visit_table_factor(
         &mut self,
         factor: &mut ast::TableFactor,

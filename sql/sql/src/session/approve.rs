@@ -78,7 +78,7 @@ impl Session {
         Ok(approved)
     }
 
-    /// When it is simulated: behind the newest block, so that its row ids are no one's.
+    /// When it is simulated: after the newest block, so that its row ids are no one's.
     fn moment_of(&self, body: &Body, seen: Height, snapshot: &Snapshot) -> Result<Moment> {
         let height = snapshot.height() + 1;
         let now_us = match body {
@@ -231,7 +231,7 @@ fn arguments_of(catalog: &Catalog, transaction: &Transaction) -> Result<Vec<Valu
     };
     let (kind, what, arguments) = match &transaction.body {
         Body::Call(Call { procedure, arguments }) => {
-            // Behind its own stand those of sequences.
+            // After its own stand those of sequences.
             let own = catalog.routine(procedure);
             let own = own.map_or(0, |routine| routine.definition.input_types().count());
             let own = arguments.get(..own).unwrap_or(arguments);

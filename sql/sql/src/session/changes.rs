@@ -45,7 +45,7 @@ pub struct SchemaText<'t> {
     pub text: &'t str,
 }
 
-/// The schema behind a change, which the workspace has from now on. `frame`: what the transaction
+/// The schema after a change, which the workspace has from now on. `frame`: what the transaction
 /// has left to spend; `None`: the change stands by itself. After an error the workspace is of no
 /// use but to go back to a mark.
 pub fn change_schema<R: Recorder>(

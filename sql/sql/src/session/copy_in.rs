@@ -134,7 +134,7 @@ impl Rows {
         Rows { rows, weight, weight_max, rows_max, lease: self.lease.split(bytes) }
     }
 
-    /// Puts values behind those of each row.
+    /// Puts values after those of each row.
     pub(super) fn extend(&mut self, more: Vec<Vec<Value>>) -> Result<()> {
         for (row, more) in self.rows.iter_mut().zip(more) {
             self.weight += more.iter().map(|value| value.weight() as u64).sum::<u64>();

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The record decides. A node that dies before it removes what it has made at its next start, and
-//! one that dies behind it does the rest then.
+//! one that dies after it does the rest then.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ use types::{Error, Height, Result, SqlState};
 
 use super::guard::Guard;
 
-/// How often it is asked, behind `tally.commit_timeout`, whether the ledger can decide.
+/// How often it is asked, after `tally.commit_timeout`, whether the ledger can decide.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Ended {

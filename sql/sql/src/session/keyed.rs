@@ -1,4 +1,4 @@
-//! A query rewritten to return the primary keys of its rows behind its own columns: SELECT … FOR
+//! A query rewritten to return the primary keys of its rows after its own columns: SELECT … FOR
 //! UPDATE locks these keys.
 
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::syntax::parsed::{Body, Parsed};
 #[derive(Debug)]
 pub(super) struct Keyed {
     pub procedure: Arc<Procedure>,
-    /// Columns that the client gets; those behind them are keys.
+    /// Columns that the client gets; those after them are keys.
     pub shown: usize,
     pub tables: Vec<KeyedTable>,
 }
@@ -85,7 +85,7 @@ impl Keyed {
     }
 }
 
-/// The same query with its rows' keys behind its columns, and which those are. `None`: it answers
+/// The same query with its rows' keys after its columns, and which those are. `None`: it answers
 /// no rows of tables.
 pub(super) fn with_keys(
     parsed: &Parsed,

@@ -30,7 +30,7 @@ pub struct LastChanges {
 }
 
 impl LastChanges {
-    /// Behind the change of number `version`, which has made one catalog of another.
+    /// After the change of number `version`, which has made one catalog of another.
     pub fn behind(
         &self,
         (before, after): (&Catalog, &Catalog),
@@ -60,7 +60,7 @@ impl LastChanges {
         last
     }
 
-    /// Whether what was read of tables before a change of number `since`, or right behind it, still
+    /// Whether what was read of tables before a change of number `since`, or right after it, still
     /// means the same.
     pub fn admits(&self, since: u64, mut tables: impl Iterator<Item = TableId>) -> bool {
         let is_as_it_was = |table| self.tables.get(&table).is_some_and(|last| *last <= since);

@@ -96,7 +96,7 @@ impl Exclusive {
     }
 }
 
-/// The table behind a name of a query's FROM; all that is read, where it is no table.
+/// The table after a name of a query's FROM; all that is read, where it is no table.
 fn locked_relation(
     query: &ast::Query,
     name: &ast::ObjectName,

@@ -1,4 +1,4 @@
-//! Materialized views in a session: what changes the schema, and what fills it behind that, are one
+//! Materialized views in a session: what changes the schema, and what fills it after that, are one
 //! transaction (see `ddl::materialized`).
 
 use types::{Error, Result, SqlState};

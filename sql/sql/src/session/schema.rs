@@ -119,7 +119,7 @@ impl Schema {
         versioned.unwrap_or_else(|| self.genesis.load_full())
     }
 
-    /// Behind the newest block that has run, be it published or not.
+    /// After the newest block that has run, be it published or not.
     pub fn newest(&self) -> Arc<Versioned> {
         self.next.load_full()
     }

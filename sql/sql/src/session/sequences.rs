@@ -285,7 +285,7 @@ impl Session {
         Ok(taken.into_vec())
     }
 
-    /// What is behind the first `count`.
+    /// What is after the first `count`.
     async fn give_back(
         &mut self,
         catalog: &Catalog,

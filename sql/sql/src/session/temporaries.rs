@@ -36,7 +36,7 @@ pub struct Kept {
     pub tables: Option<Arc<Tables>>,
     /// The number of the next table: none is given twice.
     pub next: TableId,
-    /// The highest block that a transaction came behind, and how many hidden row ids were given.
+    /// The highest block that a transaction came after, and how many hidden row ids were given.
     pub row_ids: (Height, u32),
 }
 

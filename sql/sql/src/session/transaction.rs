@@ -194,7 +194,7 @@ impl OpenTransaction {
     }
 
     /// SET TRANSACTION, or a BEGIN within a block. What was read without a note of it cannot be
-    /// required at COMMIT, so who has read may not begin to write. Behind a savepoint it holds
+    /// required at COMMIT, so who has read may not begin to write. After a savepoint it holds
     /// until that one ends.
     pub fn set_read_only(&mut self, read_only: bool, guard: &Arc<Guard>) -> Result<()> {
         let access = match (self.access, read_only) {

@@ -1,7 +1,8 @@
 //! Elements of arrays that are assigned, and types that are spelled `integer ARRAY`: as sqlparser
 //! reads them.
 //!
-//! `SET a[i] = x` is `SET a = "a with its element i x"`, a call of a function that no text can name.
+//! `SET a[i] = x` is `SET a = "a with its element i x"`, a call of a function that no text can
+//! name.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -34,7 +35,7 @@ fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     None
 }
 
-/// Writes assignments of elements behind SET as assignments of whole arrays.
+/// Writes assignments of elements after SET as assignments of whole arrays.
 pub(crate) fn assign_whole(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = 0;
     while at + 2 < tokens.len() {

@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-/// The data-modifying statement behind a WITH.
+/// The data-modifying statement after a WITH.
 pub(crate) fn modifying(query: &ast::Query) -> Option<&ast::Statement> {
     use ast::SetExpr as E;
     match &*query.body {

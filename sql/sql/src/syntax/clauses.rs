@@ -58,7 +58,7 @@ impl VisitorMut for Normalize {
     }
 }
 
-/// The operators behind LIKE become LIKE.
+/// The operators after LIKE become LIKE.
 fn like(expr: &mut ast::Expr) {
     use ast::BinaryOperator as O;
     let ast::Expr::BinaryOp { op, .. } = expr else { return };

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! sqlparser knows some of it, but neither options in any order nor a direction without FROM.
-//! What stands behind FOR is a statement by itself, with a text of its own.
+//! What stands after FOR is a statement by itself, with a text of its own.
 
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
@@ -40,7 +40,7 @@ type Parse = fn(&str, &[TokenWithSpan]) -> Result<Body>;
 
 /// Reads a statement that begins with one of the four words; `None`: it is another statement.
 ///
-/// `parse` is the parser of statements, for the one behind FOR.
+/// `parse` is the parser of statements, for the one after FOR.
 pub(crate) fn read(sql: &str, tokens: &[TokenWithSpan], parse: Parse) -> Option<Result<Body>> {
     let read = syntax(tokens)?.and_then(|read| body_of(sql, tokens, read, parse));
     Some(read.map_err(|fault| error_of(sql, tokens, fault)))
@@ -61,7 +61,7 @@ fn syntax(tokens: &[TokenWithSpan]) -> Option<Read<CursorSyntax>> {
 
 /// What stops the reading.
 enum Fault {
-    /// At this token; behind the last one the text ends too early.
+    /// At this token; after the last one the text ends too early.
     Syntax(usize),
     Refused(Error),
 }

@@ -22,7 +22,7 @@ pub enum ExplainFormat {
     Yaml,
 }
 
-/// Options that say whether, and nothing else. Those behind the first four need ANALYZE.
+/// Options that say whether, and nothing else. Those after the first four need ANALYZE.
 const SWITCHES: [&str; 11] = [
     "timing",
     "wal",

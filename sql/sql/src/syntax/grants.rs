@@ -123,7 +123,7 @@ pub(crate) fn statement(words: &[K], parser: &mut Parser<'_>) -> Read<Ddl> {
     }
 }
 
-/// Behind ALTER DEFAULT PRIVILEGES.
+/// After ALTER DEFAULT PRIVILEGES.
 fn read_defaults(parser: &mut Parser<'_>) -> Read<DefaultPrivileges> {
     let (mut roles, mut schemas) = (Vec::new(), Vec::new());
     loop {
@@ -275,14 +275,14 @@ pub(crate) fn routine(parser: &mut Parser<'_>) -> Read<ast::ObjectName> {
     Ok(name)
 }
 
-/// Behind DROP OWNED BY.
+/// After DROP OWNED BY.
 fn drop_owned(parser: &mut Parser<'_>) -> Read<Ddl> {
     let roles = specs(parser)?;
     let cascade = parser.parse_one_of_keywords(&[K::CASCADE, K::RESTRICT]) == Some(K::CASCADE);
     Ok(Ddl::DropOwned { roles, cascade })
 }
 
-/// Behind REASSIGN OWNED BY.
+/// After REASSIGN OWNED BY.
 fn reassign_owned(parser: &mut Parser<'_>) -> Read<Ddl> {
     let roles = specs(parser)?;
     parser.expect_keyword_is(K::TO)?;

@@ -9,7 +9,7 @@ use crate::syntax::parsed::Body;
 
 type Read<T> = Result<T, ParserError>;
 
-/// The whole statement; behind the query sqlparser leaves WITH DATA and WITH NO DATA.
+/// The whole statement; after the query sqlparser leaves WITH DATA and WITH NO DATA.
 pub(crate) fn create(parser: &mut Parser<'_>) -> Read<Ddl> {
     let ast::Statement::CreateView(create) = parser.parse_statement()? else {
         return parser.expected("VIEW", parser.peek_token());

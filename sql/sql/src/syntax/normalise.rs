@@ -11,7 +11,7 @@
 //! - casts, typed strings (`date '…'`), string prefixes (`E'…'`) and dollar quotes
 //! - GROUP BY, DISTINCT, UNION, WITH, ESCAPE: there the *same* literal must stay the same
 //!
-//! Literals behind ORDER BY, LIMIT, OFFSET and FETCH stay, as do those in brackets. A number keeps
+//! Literals after ORDER BY, LIMIT, OFFSET and FETCH stay, as do those in brackets. A number keeps
 //! the type that it has as a literal; a string stays untyped and takes its type from where it
 //! stands, as a parameter does. If the lifted text does not bind, bind the original: its error is
 //! the right one.

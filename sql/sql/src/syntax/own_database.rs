@@ -9,7 +9,7 @@ use crate::syntax::errors::Place;
 use crate::syntax::names::fold;
 use crate::syntax::parse::tokens_of;
 
-/// The text with another name for a database: of each name in the list behind the word DATABASE.
+/// The text with another name for a database: of each name in the list after the word DATABASE.
 ///
 /// # Errors
 /// 42601: it is no text of SQL.

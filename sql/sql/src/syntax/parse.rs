@@ -165,7 +165,7 @@ pub(crate) fn name_in(text: &str) -> Result<ast::ObjectName> {
     }
 }
 
-/// The text behind the first AS outside of parentheses.
+/// The text after the first AS outside of parentheses.
 pub(crate) fn text_after_as(sql: &str) -> Option<String> {
     let mut depth = 0;
     for token in tokens_of(sql).ok()? {

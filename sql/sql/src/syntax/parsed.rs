@@ -251,7 +251,7 @@ pub enum Direction {
     /// So many rows, each of which is answered; zero: the row that it stands on.
     Forward(u64),
     Backward(u64),
-    /// To one row, counted from the first; from behind the last, if negative.
+    /// To one row, counted from the first; from after the last, if negative.
     Absolute(i64),
     /// To one row, counted from here.
     Relative(i64),

@@ -30,7 +30,7 @@ impl Source<'_> {
         self.set(error, || self.characters(span.start))
     }
 
-    /// The error at the first sign behind `span`: an operator, whose own place is not kept.
+    /// The error at the first sign after `span`: an operator, whose own place is not kept.
     pub fn locate_behind(&self, error: Error, span: Span) -> Error {
         self.set(error, || {
             let end = self.characters(span.end)?;

@@ -67,7 +67,7 @@ fn is_word(token: &Token, text: &str) -> bool {
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text))
 }
 
-/// What stands behind an operand and is read otherwise than by sqlparser; `None`: nothing does.
+/// What stands after an operand and is read otherwise than by sqlparser; `None`: nothing does.
 pub(crate) fn infix(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError>> {
     distinct_from(parser, left).or_else(|| between(parser, left))
 }

@@ -241,7 +241,7 @@ pub(crate) fn set_constraints(parser: &mut Parser<'_>) -> Read<(Vec<ast::ObjectN
 mod tests {
     use crate::syntax::parse::parse;
 
-    /// Each is read as the one behind it.
+    /// Each is read as the one after it.
     #[test]
     fn spellings_of_one_statement_are_one_tree() {
         for (text, plain) in [

@@ -135,7 +135,7 @@ pub(crate) fn grants_roles(tokens: &[TokenWithSpan]) -> bool {
         && before.count() > 1
 }
 
-/// Behind CREATE ROLE, USER or GROUP; a USER logs in unless it says otherwise.
+/// After CREATE ROLE, USER or GROUP; a USER logs in unless it says otherwise.
 pub(crate) fn create(parser: &mut Parser<'_>, logs_in: bool) -> Read<RoleStatement> {
     let name = role_name(parser)?;
     let _ = parser.parse_keyword(K::WITH);
@@ -144,7 +144,7 @@ pub(crate) fn create(parser: &mut Parser<'_>, logs_in: bool) -> Read<RoleStateme
     Ok(RoleStatement::Create { name, options })
 }
 
-/// Behind ALTER ROLE, USER or GROUP.
+/// After ALTER ROLE, USER or GROUP.
 pub(crate) fn alter(parser: &mut Parser<'_>, is_group: bool) -> Read<RoleStatement> {
     let role = spec(parser)?;
     if parser.parse_keywords(&[K::RENAME, K::TO]) {
@@ -169,13 +169,13 @@ pub(crate) fn alter(parser: &mut Parser<'_>, is_group: bool) -> Read<RoleStateme
     Ok(RoleStatement::Alter { role, options: options(parser, false)? })
 }
 
-/// Behind DROP ROLE, USER or GROUP.
+/// After DROP ROLE, USER or GROUP.
 pub(crate) fn drop_roles(parser: &mut Parser<'_>) -> Read<RoleStatement> {
     let if_exists = parser.parse_keywords(&[K::IF, K::EXISTS]);
     Ok(RoleStatement::Drop { names: specs(parser)?, if_exists })
 }
 
-/// Behind GRANT, where it is of roles.
+/// After GRANT, where it is of roles.
 pub(crate) fn grant(parser: &mut Parser<'_>) -> Read<RoleStatement> {
     let roles = names(parser)?;
     parser.expect_keyword_is(K::TO)?;
@@ -189,7 +189,7 @@ pub(crate) fn grant(parser: &mut Parser<'_>) -> Read<RoleStatement> {
     Ok(RoleStatement::Grant { roles, to, admin })
 }
 
-/// Behind REVOKE, where it is of roles.
+/// After REVOKE, where it is of roles.
 pub(crate) fn revoke(parser: &mut Parser<'_>) -> Read<RoleStatement> {
     let admin_only = word(parser, &["admin"]).is_some();
     if admin_only {

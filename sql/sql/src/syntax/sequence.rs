@@ -11,14 +11,14 @@ use crate::syntax::names::{PG_TEMP, fold, function_name};
 
 type Read<T> = Result<T, ParserError>;
 
-/// Behind CREATE SEQUENCE.
+/// After CREATE SEQUENCE.
 pub(crate) fn create(parser: &mut Parser<'_>) -> Read<Ddl> {
     let if_not_exists = parser.parse_keywords(&[K::IF, K::NOT, K::EXISTS]);
     let name = parser.parse_object_name(false)?;
     Ok(Ddl::CreateSequence { name, if_not_exists, options: options(parser)? })
 }
 
-/// Behind CREATE TEMP SEQUENCE: of the session alone, as its schema says.
+/// After CREATE TEMP SEQUENCE: of the session alone, as its schema says.
 pub(crate) fn create_temporary(parser: &mut Parser<'_>) -> Read<Ddl> {
     let mut made = create(parser)?;
     if let Ddl::CreateSequence { name, .. } = &mut made {
@@ -34,7 +34,7 @@ pub(crate) fn create_temporary(parser: &mut Parser<'_>) -> Read<Ddl> {
     Ok(made)
 }
 
-/// Behind ALTER SEQUENCE.
+/// After ALTER SEQUENCE.
 pub(crate) fn alter(parser: &mut Parser<'_>) -> Read<Ddl> {
     let if_exists = parser.parse_keywords(&[K::IF, K::EXISTS]);
     let name = parser.parse_object_name(false)?;

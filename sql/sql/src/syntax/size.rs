@@ -120,8 +120,8 @@ impl Scan<'_> {
         Some(piece)
     }
 
-    /// Whether a string begins here in which `\` makes the next character itself: behind E, and, as
-    /// the tokenizer has it, behind X.
+    /// Whether a string begins here in which `\` makes the next character itself: after E, and, as
+    /// the tokenizer has it, after X.
     fn has_escapes(&self) -> bool {
         let before = |n: usize| self.at.checked_sub(n).map(|at| self.bytes[at]);
         let is_marked = matches!(before(1), Some(b'e' | b'E' | b'x' | b'X'));
@@ -137,7 +137,7 @@ fn is_part_of_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_' || !b.is_ascii()
 }
 
-/// A quote within is written twice, or behind a backslash where there are `escapes`.
+/// A quote within is written twice, or after a backslash where there are `escapes`.
 fn quoted(bytes: &[u8], quote: u8, escapes: bool) -> usize {
     let mut at = 1;
     while let Some(b) = bytes.get(at) {

@@ -8,7 +8,7 @@ use crate::syntax::errors::syntax_error;
 
 /// Where sqlparser reads PostgreSQL wrongly or not at all: strings that continue on another line
 /// are one, strings side by side are an error (not an alias), so is a number with a word right
-/// behind it, and TRIM's `FROM` may follow its direction.
+/// after it, and TRIM's `FROM` may follow its direction.
 pub(crate) fn as_sqlparser_reads(
     sql: &str,
     tokens: Vec<TokenWithSpan>,
@@ -173,7 +173,7 @@ pub(crate) fn tokens_as_function(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan>
     tokens
 }
 
-/// The first token, and one word for all behind it.
+/// The first token, and one word for all after it.
 pub(crate) fn named_in_one(tokens: &[TokenWithSpan], name: &str) -> Vec<TokenWithSpan> {
     let mut tokens = tokens.get(..2).unwrap_or_default().to_vec();
     if let Some(token) = tokens.last_mut() {

@@ -70,7 +70,7 @@ impl TypeStatement {
     }
 }
 
-/// Behind CREATE TYPE; `None`: it is to be no enum.
+/// After CREATE TYPE; `None`: it is to be no enum.
 pub(crate) fn create(parser: &mut Parser<'_>) -> Read<Option<TypeStatement>> {
     let name = parser.parse_object_name(false)?;
     if !parser.parse_keywords(&[K::AS, K::ENUM]) {
@@ -92,7 +92,7 @@ fn label(parser: &mut Parser<'_>) -> Read<String> {
     parser.parse_literal_string()
 }
 
-/// Behind ALTER TYPE; `None`: it says something else.
+/// After ALTER TYPE; `None`: it says something else.
 pub(crate) fn alter(parser: &mut Parser<'_>) -> Read<Option<TypeStatement>> {
     let name = parser.parse_object_name(false)?;
     if parser.parse_keyword(K::ADD) {
@@ -125,7 +125,7 @@ pub(crate) fn alter(parser: &mut Parser<'_>) -> Read<Option<TypeStatement>> {
     Ok(Some(TypeStatement::RenameLabel { name, label: renamed, to: label(parser)? }))
 }
 
-/// Behind DROP TYPE.
+/// After DROP TYPE.
 pub(crate) fn dropped(parser: &mut Parser<'_>) -> Read<TypeStatement> {
     let if_exists = parser.parse_keywords(&[K::IF, K::EXISTS]);
     let names = parser.parse_comma_separated(|parser| parser.parse_object_name(false))?;

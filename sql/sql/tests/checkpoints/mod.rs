@@ -10,7 +10,7 @@ use ledger::checkpoint::heights;
 
 use world::{World, digest_of, full_replay, recovered};
 
-/// From each checkpoint, replay of the blocks behind it comes to the state of a full replay.
+/// From each checkpoint, replay of the blocks after it comes to the state of a full replay.
 #[test]
 fn checkpoint_and_replay_give_the_state_of_a_full_replay_under_every_protocol() {
     let lagging = ["fabric:lag=2:spread=1", "fabric_pp:lag=1", "harmony:inter_block=on"];

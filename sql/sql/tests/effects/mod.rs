@@ -261,7 +261,7 @@ fn a_row_that_two_steps_change_is_among_the_effects_of_both() {
         "UPDATE t SET v = v",
     ];
     for protocol in protocols() {
-        // What stands behind the first step is run alike.
+        // What stands after the first step is run alike.
         let count = if protocol == "serial" { between.len() } else { 2 };
         for change in &between[..count] {
             for first in &first {

@@ -83,7 +83,7 @@ fn history(protocol: &str, seed: u64) -> Result<(), String> {
         let version = world.language.schema_version();
         let body = |_| match random.below(8) {
             0 | 1 => vec![schema(change(&mut random))],
-            // Its rows come behind its changes. What is refused shows the state behind them.
+            // Its rows come after its changes. What is refused shows the state after them.
             2 => vec![migration(&mut random, version), schema("DROP TABLE nothing")],
             _ => vec![statement(row_change(&mut random))],
         };

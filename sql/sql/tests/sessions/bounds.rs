@@ -358,7 +358,7 @@ fn what_transactions_have_read_is_bounded() {
 }
 
 /// What a transaction may take is the ledger's to say, under every protocol and in replays, from
-/// the block behind the change on.
+/// the block after the change on.
 #[test]
 fn the_ledgers_parameters_bound_transactions() {
     block_on(async {

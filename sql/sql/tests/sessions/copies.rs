@@ -96,7 +96,7 @@ fn a_load_of_pgbench_fits_a_transaction_up_to_a_scale_of_10() {
     });
 }
 
-/// What a transaction writes is paid for by what it takes, and others go on writing behind it.
+/// What a transaction writes is paid for by what it takes, and others go on writing after it.
 #[test]
 fn no_transaction_holds_up_the_others_for_long() {
     block_on(async {

@@ -46,7 +46,7 @@ impl Model {
         if self.at_start || count <= 0 {
             return Some(Vec::new());
         }
-        // The executor stands on the last row that it gave, or behind all.
+        // The executor stands on the last row that it gave, or after all.
         let behind = if self.at_end { self.passed } else { self.passed - 1 };
         let found: Vec<i64> =
             self.rows[..behind].iter().rev().copied().take(count as usize).collect();

@@ -136,7 +136,7 @@ fn a_writer_that_turns_reader_is_validated() {
     });
 }
 
-/// READ ONLY that is set behind a savepoint ends with it, and what was read meanwhile is required
+/// READ ONLY that is set after a savepoint ends with it, and what was read meanwhile is required
 /// like anything else.
 #[test]
 fn a_savepoint_takes_read_only_back() {

@@ -286,7 +286,7 @@ fn replicas_decide_who_may_ask_where_the_request_stands() {
             let expected = ["42501", "ok", "ok", "ok", "42501", "ok", "42501"];
             assert_eq!(ended, expected, "{protocol}");
             assert_eq!(blocks.replica.limits().attempts_max, 9, "{protocol}");
-            // One that is dropped, or barred, has nothing committed behind that in its block.
+            // One that is dropped, or barred, has nothing committed after that in its block.
             let ended = blocks.block(&[
                 ("ops", None, insert(4)),
                 ("tally", None, ddl("ALTER ROLE ops NOLOGIN")),

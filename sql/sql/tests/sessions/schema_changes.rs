@@ -95,7 +95,7 @@ fn a_transaction_that_a_schema_change_overtakes_is_not_serializable() {
     });
 }
 
-/// One that has read nothing of what a schema change has changed commits behind it.
+/// One that has read nothing of what a schema change has changed commits after it.
 #[test]
 fn a_transaction_is_told_of_the_changes_that_it_rests_on_alone() {
     let work = ["SELECT v FROM t WHERE id = 1", "INSERT INTO u VALUES (7)", "SELECT * FROM seen"];

@@ -298,12 +298,12 @@ fn a_user_takes_its_own_key_back_and_a_dropped_role_has_none() {
 }
 
 /// A block under every protocol, on 1, 2 and 8 workers: what is wrong costs its sender alone.
-/// `before`: what the root keys say in a block of its own, behind what they begin with.
+/// `before`: what the root keys say in a block of its own, after what they begin with.
 pub(super) fn judge(before: &[(u8, String)], cases: &[(Vec<u8>, &'static str)]) {
     judge_behind(before, &[], &|_| cases.to_vec());
 }
 
-/// Behind a block of `data`; the cases follow from the schema.
+/// After a block of `data`; the cases follow from the schema.
 pub(super) fn judge_behind(
     before: &[(u8, String)],
     data: &[Vec<u8>],

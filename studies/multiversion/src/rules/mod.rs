@@ -44,7 +44,7 @@ pub enum Miss {
     Full(Full),
 }
 
-/// Where a transaction stands in the serial order: by `order`, those who only read behind those who
+/// Where a transaction stands in the serial order: by `order`, those who only read after those who
 /// wrote up to there, and then by `then`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CommitSequenceNumber {

@@ -10,7 +10,7 @@
 //!
 //! **What is about to commit counts.** A writer sets the committing bits of its locks *before*
 //! it draws; a validator draws, then looks. If it sees no bit, the writer will draw a later
-//! timestamp and stand behind it. Inserts do the same with the pending counts of the gaps.
+//! timestamp and stand after it. Inserts do the same with the pending counts of the gaps.
 //!
 //! *Departures.* One that wrote nothing stands at its snapshot and needs no validation, declared
 //! read-only or not; the thesis's validated all the same, which is where its long readers starve.

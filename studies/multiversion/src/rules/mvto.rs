@@ -7,7 +7,7 @@
 //! ```text
 //! lock     0, or the timestamp of the transaction that writes the tuple
 //! readers  largest timestamp that has read the newest version (older ones need none: no version
-//!          can be put behind them any more)
+//!          can be put after them any more)
 //! ```
 //!
 //! **The race that the thesis leaves open**: between looking at the lock and leaving the timestamp

@@ -171,7 +171,7 @@ impl Rule for Ssi {
         cx.notes.drawn = true;
         let at = cx.db.clock.draw(cx.worker);
         let csn = match early {
-            // Behind all that it saw.
+            // After all that it saw.
             true => CommitSequenceNumber { then: at.0, ..CommitSequenceNumber::reader(cx.at) },
             false => CommitSequenceNumber::writer(at),
         };

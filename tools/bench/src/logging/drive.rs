@@ -205,7 +205,7 @@ impl Checkpoints {
         Ok(Some(Checkpoints { service, said, asked: false, _folder: folder }))
     }
 
-    /// Behind a block that was published.
+    /// After a block that was published.
     fn block(&mut self, bed: &Bed, ask: bool) -> Result<()> {
         if ask && !self.asked {
             self.asked = true;

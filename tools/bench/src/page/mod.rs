@@ -48,7 +48,7 @@ fn head(title: &str, lead: &str, facts: &Facts) -> String {
     page
 }
 
-/// Figures of papers, one behind the other.
+/// Figures of papers, one after the other.
 pub fn figures(title: &str, found: &[(&Figure, Findings)], facts: &Facts) -> String {
     let tally = Tally::of(found.iter().flat_map(|(_, findings)| &findings.claims));
     let lead = format!("Figures of papers, measured again. {tally}");

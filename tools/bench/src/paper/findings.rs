@@ -31,7 +31,7 @@ pub struct Lines {
     pub title: String,
     pub x_label: String,
     pub unit: String,
-    /// Behind the point.
+    /// After the point.
     pub digits: usize,
     pub places: Vec<String>,
     /// Names, and a value for each place where there is one.

@@ -29,7 +29,7 @@ fn names() -> Vec<String> {
     listed.chain(lagging).chain(overlapping).chain(multiversion::block::all_names()).collect()
 }
 
-/// Blocks behind the fill, from a seed.
+/// Blocks after the fill, from a seed.
 fn blocks(seed: u64, count: usize) -> Vec<Vec<Arc<Work>>> {
     let mut random = Random::new(seed);
     let keys = [4, 9, 25][random.below(3) as usize];

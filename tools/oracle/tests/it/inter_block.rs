@@ -20,7 +20,7 @@ fn program(operations: &[(Operation, i64)]) -> Arc<Work> {
     builder.finish()
 }
 
-/// Two operations each on two records: a value read feeds the write behind it.
+/// Two operations each on two records: a value read feeds the write after it.
 const PAIRS: [(Operation, Operation); 7] = [
     (Operation::Read, Operation::Set),
     (Operation::Read, Operation::Add),

@@ -158,7 +158,7 @@ fn a_chosen_schedule_comes_back() {
     }
 }
 
-/// Blocks follow each other on one store, some protocol behind another: what one leaves in the
+/// Blocks follow each other on one store, some protocol after another: what one leaves in the
 /// records' words is nothing to the next.
 #[test]
 fn protocols_may_take_turns_on_one_store() {

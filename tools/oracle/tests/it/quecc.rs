@@ -329,7 +329,7 @@ fn control_flow_is_cut() {
                 let all = if scans { 200 } else { 400 };
                 let is_as_claimed = match name {
                     "quecc:execution=conservative" => cut == 0,
-                    // A payment may be refused behind a write.
+                    // A payment may be refused after a write.
                     "quecc:execution=early:cutting=always" => (1..all).contains(&cut),
                     "quecc:cutting=always" | "quecc:reads=snapshot" => cut >= all,
                     // A scan is in one piece, and then all are.

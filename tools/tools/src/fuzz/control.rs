@@ -72,7 +72,7 @@ impl Control {
     }
 
     /// The longest that either was held up by the machine at some time between two instants. A
-    /// stall is known when it is over: to be asked behind the end of the run.
+    /// stall is known when it is over: to be asked after the end of the run.
     pub fn waited(&self, from: Instant, to: Instant) -> Duration {
         let stalls = self.stalls.lock().expect("no panic");
         let meanwhile = stalls.iter().filter(|stall| stall.from <= to && stall.to >= from);

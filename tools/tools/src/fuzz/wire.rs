@@ -7,7 +7,7 @@ use kit::random::Random;
 
 use super::session::{Found, Wire, error_of, of};
 
-/// How long replies are read behind a turn.
+/// How long replies are read after a turn.
 const READING: Duration = Duration::from_millis(60);
 
 /// `tell` is told each message before it is sent.

@@ -77,7 +77,7 @@ fn soak(arguments: &arguments::Soak, folder: &Path, report: &mut Report) -> Resu
     runtime.block_on(load::prepare(&node.target, arguments.clients))?;
     let load = Load::start(&runtime, &node.target, arguments);
     let ended = watch(arguments, &node, &runtime, &load, report);
-    // Also behind a failure: the clients' own words may say more.
+    // Also after a failure: the clients' own words may say more.
     report.retried = load.end(&runtime)?;
     ended?;
     runtime.block_on(load::check(&node.target))?;

@@ -363,7 +363,7 @@ impl Specimen {
         } else if !is_sound {
             bail!("{name} is no part of the ledger, and yet: {found:?}");
         }
-        // A ledger that breaks off says of checkpoints behind the break what there is to say.
+        // A ledger that breaks off says of checkpoints after the break what there is to say.
         let blamed = |it: &CheckpointVerdict| it.fault.is_some() && it.height <= found.height;
         let blamed = found.checkpoints.iter().any(blamed);
         ensure!(place != Place::Manifest || faults > 0, "the flip was not detected");

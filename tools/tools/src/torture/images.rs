@@ -4,7 +4,7 @@
 //! power cut leaves less: what was written since the last fdatasync is there in part. A node writes
 //! one order and syncs it before the next one, so each order's record was, for a moment, the bytes
 //! after the last fdatasync; an image of that moment is the log up to that record, and any part of
-//! the record, with zeros (or nothing) behind. Results are not waited for: of those that no
+//! the record, with zeros (or nothing) after. Results are not waited for: of those that no
 //! checkpoint has had synced any number is there, and a part of the next.
 //!
 //! ```text
@@ -82,7 +82,7 @@ impl Segment {
         last.map_or(SEGMENT_HEADER_BYTES, |record| record.end)
     }
 
-    /// As it is before the segment behind it was made sure of.
+    /// As it is before the segment after it was made sure of.
     fn unclosed(&self) -> Vec<u8> {
         let mut bytes = self.bytes[..self.data_end()].to_vec();
         bytes.resize(bytes.len() + 100, 0);
@@ -223,7 +223,7 @@ fn tear_bytes(random: &mut Random, whole: &[u8], offset: usize) -> Vec<u8> {
 }
 
 /// What a power cut at the moment of an image may leave of the results, by path: those up to
-/// `durable` and, of those behind, any number below `end`, with a part of the next. `None`: no
+/// `durable` and, of those after, any number below `end`, with a part of the next. `None`: no
 /// file.
 /// The order is on disk before its result is written, so there is nothing of the one at `end`.
 pub fn tear_results(

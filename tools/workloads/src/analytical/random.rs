@@ -78,7 +78,7 @@ fn columns_of(table: &str) -> &'static [(&'static str, Type)] {
     }
 }
 
-/// `references` columns behind the key point at another table's key, or nowhere.
+/// `references` columns after the key point at another table's key, or nowhere.
 fn fill(table: &'static str, references: usize) -> Fill {
     Fill::rows(table, ROWS, move |id| {
         let mut random = Random::new(id * 8 + u64::from(table.as_bytes()[0]));

@@ -40,7 +40,7 @@ fn plain(tables: &Tables, fields: &[&str]) -> Result<Procedure> {
     p.build()
 }
 
-/// A text with its first character behind the others.
+/// A text with its first character after the others.
 fn turned(text: Expr) -> Expr {
     let rest = call(Function::Substring, vec![text.clone(), int(2)], &DataType::Text);
     concat(rest, call(Function::Left, vec![text, int(1)], &DataType::Text))

@@ -34,7 +34,7 @@ fn the_newest_segment_is_missed_like_any_other() {
     }
 }
 
-/// Of a log at rest no bit of any record can change without being named as damage; what lies behind
+/// Of a log at rest no bit of any record can change without being named as damage; what lies after
 /// the last record is no record, and cutting it loses none.
 #[test]
 fn no_record_of_a_log_at_rest_is_taken_for_a_torn_one() {
@@ -137,7 +137,7 @@ fn a_segment_that_was_not_closed_is_closed_by_the_next_start() {
             }
         }
     }
-    // Once there is a record behind it, it is damage.
+    // Once there is a record after it, it is damage.
     let mut left = closed.clone();
     left[records_end..].fill(0);
     files.plant(before, left);

@@ -50,7 +50,7 @@ impl Signer {
         self.keys.iter().map(move |key| key.vote(self.ledger_id, self.member, said))
     }
 
-    /// A block was executed, behind all before.
+    /// A block was executed, after all before.
     pub fn executed(&mut self, said: Said, time_us: i64) {
         let span = time_us.div_euclid(SPAN_US);
         if self.span.replace(span) != Some(span) {

@@ -7,7 +7,7 @@
 //! certificates  "c" | above: u64
 //! answer        certificates, each: length u32, bytes
 //! electors      "s" | known: u64
-//! answer        the successions of electors behind so many, each: length u32, bytes
+//! answer        the successions of electors after so many, each: length u32, bytes
 //! ```
 //!
 //! `certified` is the height of the sender's last certificate, 0 if it has none. Votes are the
@@ -53,7 +53,7 @@ pub fn votes(certified: Height, votes: &[Vote]) -> Bytes {
     out.freeze()
 }
 
-/// The votes of `member`, behind the first byte, and what is certified there.
+/// The votes of `member`, after the first byte, and what is certified there.
 pub fn read_votes(member: u64, mut rest: Bytes) -> io::Result<(Height, Vec<Vote>)> {
     let certified = rest.try_get_u64().map_err(|_| cut())?;
     let count = usize::from(rest.try_get_u16().map_err(|_| cut())?);

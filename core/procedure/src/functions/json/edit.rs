@@ -330,7 +330,7 @@ impl Edit<'_> {
             }
             _ => None,
         };
-        // Beyond either end is before the first or behind the last.
+        // Beyond either end is before the first or after the last.
         let in_front = if place < 0 { created } else { None };
         in_front.into_iter().for_each(|new| list.element(new));
         for (at, element) in (0..).zip(value.elements()) {

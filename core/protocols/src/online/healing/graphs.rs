@@ -1,7 +1,7 @@
 //! Dependency graphs by procedure, and the order of tables that follows from them.
 //!
 //! *Schema order.* Healing re-runs a key-dependent step on another row. If tables are locked such
-//! that those whose rows supply keys come before those that they supply, that row comes behind
+//! that those whose rows supply keys come before those that they supply, that row comes after
 //! everything that is locked, and may be waited for. So tables are sorted by the key dependencies
 //! of all procedures that are known when a block begins (those on a cycle by their numbers), once,
 //! for all workers of the block.

@@ -28,7 +28,7 @@
 //! again; where it finds what it had found, in the columns that are used, nothing follows.
 //!
 //! *Membership.* A step that runs again under another key takes back its old write. What it writes
-//! now is locked at once when it comes behind all that is held, and tried when it comes before: a
+//! now is locked at once when it comes after all that is held, and tried when it comes before: a
 //! transaction that waits there could wait in a cycle. [Tables are ordered](graphs) so that this
 //! is rare. Where all writes stayed in their places, as those of *independent* transactions do,
 //! whose keys follow from their arguments, membership is not looked at again.
@@ -49,7 +49,7 @@
 //!
 //! * Rows that are only read are not locked, so readers of a hot row do not wait for each other. A
 //!   round that found a row in other hands for too long gives back all locks; the next one takes
-//!   them in order and holds what was read as well, with other readers, as every round behind
+//!   them in order and holds what was read as well, with other readers, as every round after
 //!   [`READS_UNLOCKED`] does. So does a transaction that was healed
 //!   [`HEALINGS_IN_A_ROW`] times.
 //! * A lock that is not to be had out of order ends a round and not the transaction, whose record
@@ -109,7 +109,7 @@ const ROUNDS_MAX: u32 = 64;
 /// one in the way may have lost its processor.
 const NAP: Duration = Duration::from_micros(20);
 
-/// Behind so many, naps are as long as the last: five milliseconds.
+/// After so many, naps are as long as the last: five milliseconds.
 const NAPS_GROW_MAX: u32 = 16;
 
 /// Healings after which a transaction gives way, and its locks back: another that stays in a gap

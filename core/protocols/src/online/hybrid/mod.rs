@@ -17,7 +17,7 @@
 //! optimistic reader holds nothing, and fails when another holds it exclusively at the moment of
 //! validation, or has written. So for an optimistic transaction a locking one is a silo transaction
 //! that has locked early, reads included; for a locking one an optimistic writer is one that locks
-//! all at once. Either way a place is drawn between the last lock and the first release, behind
+//! all at once. Either way a place is drawn between the last lock and the first release, after
 //! every transaction that was overwritten: silo's argument and that of two-phase locking fit
 //! together.
 //!

@@ -175,7 +175,7 @@ impl Session for TicTocSession {
         }
         let run = run.and_then(|result| workspace.resolve().map(|()| result));
         workspace.enter_gaps(|_| false)?;
-        // Behind the entering, before the times that readers leave: the other half is in
+        // After the entering, before the times that readers leave: the other half is in
         // `gap_holds`.
         fence(Ordering::SeqCst);
         let time = self.time();
@@ -203,7 +203,7 @@ impl Session for TicTocSession {
 }
 
 impl TicTocSession {
-    /// The first time at which all that was read had begun, and behind all that will be replaced.
+    /// The first time at which all that was read had begun, and after all that will be replaced.
     fn time(&self) -> u32 {
         let Times { gap_read, gap_changed, .. } = &*self.times;
         let workspace = &self.workspace;

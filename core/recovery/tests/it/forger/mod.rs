@@ -89,7 +89,7 @@ impl Block {
     }
 }
 
-/// A ledger with one block altered, and everything behind it made to fit.
+/// A ledger with one block altered, and everything after it made to fit.
 pub fn altered(honest: &[Block], at: usize, alteration: Alteration<'_>) -> Vec<Block> {
     let mut blocks = honest.to_vec();
     if let Alteration::Bodies(alter) = &alteration {
@@ -109,7 +109,7 @@ pub fn altered(honest: &[Block], at: usize, alteration: Alteration<'_>) -> Vec<B
     blocks
 }
 
-/// Everything behind a block follows from it again.
+/// Everything after a block follows from it again.
 pub fn seal_behind(blocks: &mut [Block], at: usize) {
     for at in at + 1..blocks.len() {
         let (before, rest) = blocks.split_at_mut(at);

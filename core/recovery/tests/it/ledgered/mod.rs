@@ -128,7 +128,7 @@ impl Ledgered {
     }
 
     pub fn checkpoint(&mut self) {
-        // A start begins behind a block whose result is there.
+        // A start begins after a block whose result is there.
         self.log.sync_results().unwrap();
         let mut checkpointer = Checkpointer::new(Arc::clone(&self.files), 2, None, &[]);
         checkpointer.take(&State::of(&self.replica).unwrap(), &mut |_| Ok(())).unwrap();

@@ -59,7 +59,7 @@ enum Kind {
     Bool,
     /// Of at most so many digits.
     Int(u8),
-    /// So many digits before the point at most, and so many behind it always.
+    /// So many digits before the point at most, and so many after it always.
     Number {
         whole: u8,
         scale: u8,
@@ -170,7 +170,7 @@ impl Kind {
         })
     }
 
-    /// Digits before and behind the point.
+    /// Digits before and after the point.
     fn digits(self) -> Option<(u8, u8)> {
         match self {
             Kind::Int(whole) => Some((whole, 0)),

@@ -1,6 +1,6 @@
 //! What the sessions of a node do, as `pg_stat_activity` shows it.
 //!
-//! Each session writes a cell of its own, before a statement and behind it, under a lock that no
+//! Each session writes a cell of its own, before a statement and after it, under a lock that no
 //! other session takes but to read the view. It leaves the statement itself there, whose text is
 //! made when it is read, so a statement costs two counts and two looks at the clock. Of a long one
 //! its beginning is copied instead, since the statement would be held longer than its session needs

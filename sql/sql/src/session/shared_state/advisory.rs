@@ -8,7 +8,7 @@
 //! *Counted.* A lock is held until it was given back as often as it was taken: on the level of the
 //! session by `pg_advisory_unlock`, on that of the transaction by the transaction's end.
 //!
-//! *Fair.* A request stands behind those that wait and conflict with it, so that a stream of shared
+//! *Fair.* A request stands after those that wait and conflict with it, so that a stream of shared
 //! locks does not starve an exclusive one; but a holder that wants more stands before all that
 //! wait, since most of them wait for it.
 //!

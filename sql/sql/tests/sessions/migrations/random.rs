@@ -159,7 +159,7 @@ impl Open {
         (!left.is_empty(), left.iter().any(|statement| statement.changes_schema()))
     }
 
-    /// The transaction once more, alone, behind all that has committed.
+    /// The transaction once more, alone, after all that has committed.
     fn replay(&self, committed: &Model, about: &str) -> Model {
         let (mut model, mut savepoint) = (committed.clone(), committed.clone());
         for event in &self.events {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A list that is read is a beginning of what it came to, so each read says which transactions came
-//! before and behind its own. Where all of that, with the times, is no cycle, there is a serial
+//! before and after its own. Where all of that, with the times, is no cycle, there is a serial
 //! order that each client could have seen happen: the ledger is *strictly serializable*. Nothing
 //! else is: an answered element that is missing, one that was refused and is there, a stale read
 //! and a skewed write each break a rule or close a cycle.
@@ -129,7 +129,7 @@ fn writers(
     }
 }
 
-/// Those that come behind each one. Beyond the transactions: moments.
+/// Those that come after each one. Beyond the transactions: moments.
 struct Before(Vec<BTreeSet<usize>>);
 
 impl Before {
@@ -139,7 +139,7 @@ impl Before {
         }
     }
 
-    /// An answer comes before whatever is sent behind it. Moments follow one another, so that not
+    /// An answer comes before whatever is sent after it. Moments follow one another, so that not
     /// each pair has to.
     fn add_times(&mut self, history: &[Transaction]) {
         let committed = (0..).zip(history).filter(|(_, it)| it.fate == Fate::Committed);

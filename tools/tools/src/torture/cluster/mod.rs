@@ -393,7 +393,7 @@ fn away_from(hit: &[usize], count: usize) -> Vec<usize> {
     others.skip((count / 2 + 1).saturating_sub(hit.len())).collect()
 }
 
-/// How long after the blow a write is acknowledged that was sent behind it.
+/// How long after the blow a write is acknowledged that was sent after it.
 async fn writes_again(prober: &Client, struck: Instant) -> Result<u64> {
     let text = "UPDATE purses SET cents = cents + 0 WHERE id = 0";
     loop {

@@ -2,7 +2,7 @@
 //!
 //! No crash does that: a disk does, or a person. A start either refuses the folder and says where
 //! it is wrong, or comes to the very state that it must, perhaps by an older checkpoint. The one
-//! thing that cannot be told from a crash is damage to the end of the log behind everything that a
+//! thing that cannot be told from a crash is damage to the end of the log after everything that a
 //! later record or a checkpoint vouches for: it is reported as a torn tail, and set aside.
 //!
 //! Results can be computed again, so a start misses fewer of them than verification does, which

@@ -71,7 +71,7 @@ pub struct Story {
 }
 
 impl Story {
-    /// As many checkpoints, and behind each but the first a prune.
+    /// As many checkpoints, and after each but the first a prune.
     pub fn new(protocol: &'static str, changes: usize, checkpoints: usize, seed: u64) -> Story {
         let mut random = Random::new(seed);
         let accounts: Vec<String> = (0..ACCOUNTS).map(|id| format!("({id}, 1000)")).collect();
