@@ -152,7 +152,7 @@ fn scans_beside_columns_that_are_kept_see_whole_blocks() {
                 });
             }
             let began = Instant::now();
-            while scans.load(Ordering::Relaxed) < 60 && began.elapsed() < Duration::from_secs(60) {
+            while scans.load(Ordering::Relaxed) < 60 && began.elapsed() < Duration::from_secs(300) {
                 world.run_block();
                 world.store.bring_copies();
                 world.collect();
