@@ -71,7 +71,7 @@ fn comparison_json(compared: &Comparison) -> serde_json::Value {
 
 pub fn exit_of(found: &Verification) -> Exit {
     match found.verdict {
-        Verdict::Sound if found.checkpoints.iter().any(|at| at.fault.is_some()) => Exit::Failed,
+        Verdict::Sound if found.checkpoints.iter().any(CheckpointVerdict::is_wrong) => Exit::Failed,
         Verdict::Sound => Exit::Ok,
         Verdict::TornTail { .. } => Exit::TornTail,
         Verdict::Damaged { .. } | Verdict::Differs { .. } => Exit::Damaged,
@@ -111,9 +111,10 @@ fn verification_text(found: &Verification) -> String {
     if let Some(Certificates { last, count }) = &found.certified {
         text += &format!("certified     block {last}, the last of {count} certificates\n");
     }
-    for CheckpointVerdict { height, fault } in &found.checkpoints {
+    for CheckpointVerdict { height, fault, is_unfinished } in &found.checkpoints {
         let state = printable(fault.as_deref().unwrap_or("holds"));
-        text += &format!("checkpoint    {height} {state}\n");
+        let unfinished = if *is_unfinished { "was not finished: " } else { "" };
+        text += &format!("checkpoint    {height} {unfinished}{state}\n");
     }
     text + &verdict + "\n"
 }
@@ -170,6 +171,7 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         })).collect::<Vec<_>>(),
         "checkpoints": found.checkpoints.iter().map(|at| json!({
             "height": at.height, "holds": at.fault.is_none(), "fault": at.fault,
+            "unfinished": at.is_unfinished,
         })).collect::<Vec<_>>(),
         "certified": found.certified.as_ref().map(|it| json!({
             "last": it.last, "count": it.count,
@@ -314,10 +316,16 @@ mod tests {
         assert!(verification_text(&differs).ends_with("the outcome differs\n"));
         assert_eq!(verification_json(&differs)["verdict"]["transaction"], 4);
         let fault = Some("its state has another digest".to_owned());
-        let checkpoints = vec![CheckpointVerdict { height: 2, fault }];
+        let checkpoints = vec![CheckpointVerdict { height: 2, fault, is_unfinished: false }];
         let tampered = Verification { checkpoints, ..found(Verdict::Sound) };
         assert_eq!(exit_of(&tampered), Exit::Failed);
         assert!(verification_text(&tampered).contains("checkpoint    2 its state has another"));
+        let mut crashed = tampered;
+        crashed.checkpoints[0].is_unfinished = true;
+        assert_eq!(exit_of(&crashed), Exit::Ok);
+        assert!(
+            verification_text(&crashed).contains("checkpoint    2 was not finished: its state")
+        );
     }
 
     #[test]

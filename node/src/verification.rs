@@ -6,6 +6,7 @@
 //! Where blocks were pruned it begins with the oldest checkpoint, and the kept headers must lead
 //! there.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use ledger::{
 };
 use sql::session::schema::Schema;
 use storage::Store;
+use types::Height;
 
 use crate::database::workers;
 use crate::{folders, receipts};
@@ -72,6 +74,35 @@ pub struct CheckpointVerdict {
     pub height: u64,
     /// Why it does not hold, if it does not.
     pub fault: Option<String>,
+    /// A crash came before the ledger said what its digest is. No start uses it, and the next
+    /// checkpoint takes its place: no fault of what is kept.
+    pub is_unfinished: bool,
+}
+
+impl CheckpointVerdict {
+    fn holding(height: Height) -> CheckpointVerdict {
+        CheckpointVerdict { height, fault: None, is_unfinished: false }
+    }
+
+    /// What is kept is not what it should be.
+    pub fn is_wrong(&self) -> bool {
+        self.fault.is_some() && !self.is_unfinished
+    }
+
+    fn failing(height: Height, fault: String) -> CheckpointVerdict {
+        CheckpointVerdict { height, fault: Some(fault), is_unfinished: false }
+    }
+
+    /// Of one that a start passes over, where `said` is what the ledger says of states.
+    fn passed_over(
+        files: &dyn Files,
+        said: &BTreeMap<Height, Vec<Vouched>>,
+        by: &PassedOver,
+    ) -> CheckpointVerdict {
+        let is_whole = || checkpoint::read_manifest(files, by.height).is_ok();
+        let is_unfinished = !said.contains_key(&by.height) && (!by.is_lost || !is_whole());
+        CheckpointVerdict { height: by.height, fault: Some(by.why.clone()), is_unfinished }
+    }
 }
 
 /// The first thing that does not hold.
@@ -111,8 +142,14 @@ pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verif
             contradicted = kept.compare(replica.head());
         }
         if manifests.contains(&height) {
-            let fault = check(&*files, replica).err().map(|error| error.to_string());
-            checkpoints.push(CheckpointVerdict { height, fault });
+            let is_silent = !vouched.contains_key(&height);
+            checkpoints.push(match check(&*files, replica) {
+                Ok(()) => CheckpointVerdict::holding(height),
+                Err(error) => CheckpointVerdict {
+                    is_unfinished: is_silent && checkpoint::read_manifest(&*files, height).is_err(),
+                    ..CheckpointVerdict::failing(height, error.to_string())
+                },
+            });
         }
     };
     let workers = workers(workers_setting);
@@ -125,15 +162,15 @@ pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verif
         let passed_over = replayed
             .passed_over
             .iter()
-            .map(|it| CheckpointVerdict { height: it.height, fault: Some(it.why.clone()) });
-        let begun_with = CheckpointVerdict { height, fault: None };
+            .map(|it| CheckpointVerdict::passed_over(&*files, &vouched, it));
+        let begun_with = CheckpointVerdict::holding(height);
         checkpoints.splice(0..0, passed_over.chain([begun_with]));
     }
     let found = found(&files, replayed, progress, from)?;
     let beyond = manifests.into_iter().filter(|height| *height > found.height);
-    checkpoints.extend(beyond.map(|height| CheckpointVerdict {
-        height,
-        fault: Some("its block is not in the ledger, or not sound".to_owned()),
+    checkpoints.extend(beyond.map(|height| {
+        let why = "its block is not in the ledger, or not sound";
+        CheckpointVerdict::failing(height, why.to_owned())
     }));
     let certified = kept.and_then(|kept| kept.found);
     let found = Verification { checkpoints, certified, ..found };
@@ -319,12 +356,11 @@ pub fn verify_from_checkpoint(data: &Path, workers_setting: u32) -> Result<Verif
     let mut from = None;
     if let Ok(replayed) = &replayed {
         from = replayed.checkpoint.as_ref().map(|loaded| loaded.base.manifest.height());
-        checkpoints.extend(from.map(|height| CheckpointVerdict { height, fault: None }));
+        checkpoints.extend(from.map(CheckpointVerdict::holding));
         let passed_over = replayed.passed_over.iter().rev();
-        checkpoints.extend(passed_over.map(|PassedOver { height, why, .. }| CheckpointVerdict {
-            height: *height,
-            fault: Some(why.clone()),
-        }));
+        let said = vouched_from(&files, from.unwrap_or(0))?;
+        checkpoints
+            .extend(passed_over.map(|it| CheckpointVerdict::passed_over(&*files, &said, it)));
     }
     Ok(Verification { checkpoints, ..found(&files, replayed, progress, from)? })
 }
