@@ -185,6 +185,7 @@ impl pgfront::Database for ClientListener {
             backend_pid: options.process_id,
             server_version: SERVER_VERSION.to_owned(),
             zone: Zone::default(),
+            reads_here: true,
             path: SearchPath::default(),
         };
         let (raised, withdraw) = (options.cancel.flag(), options.cancel.withdraw());

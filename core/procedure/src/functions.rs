@@ -88,6 +88,7 @@ pub(crate) fn call(
             _ => Ok(Value::Null),
         },
         Extract | DatePart | DateTrunc | MakeDate => datetime::call(function, arguments),
+        CastByClocks | MoveByClocks => moments::by_clocks(function, arguments, result),
         MakeTime | MakeInterval | MakeTimestamp | ToTimestamp | Age | JustifyDays
         | JustifyHours | JustifyInterval | DateBin | AtTimeZone | Overlaps => {
             moments::call(function, arguments)

@@ -37,6 +37,7 @@ pub mod numeric;
 pub mod printable;
 pub mod record;
 pub mod row;
+pub mod rules;
 pub mod schema;
 pub mod stamp;
 pub mod system;

@@ -39,6 +39,11 @@ pub trait Clocks: fmt::Debug + Send + Sync {
     fn fixed_ahead_s(&self) -> Option<i64> {
         None
     }
+
+    /// All of it as a value ([`rules`](crate::rules)), where there is one.
+    fn rules(&self) -> Option<Arc<[u8]>> {
+        None
+    }
 }
 
 /// How a session means times: by the clocks of which place, and intervals in which style.
@@ -85,6 +90,11 @@ impl Zone {
     /// By how many seconds its clocks are always ahead of UTC.
     pub fn fixed_ahead_s(&self) -> Option<i64> {
         self.clocks.as_ref().map_or(Some(0), |clocks| clocks.fixed_ahead_s())
+    }
+
+    /// Its clocks as a value; `None` for UTC's.
+    pub fn rules(&self) -> Option<Arc<[u8]>> {
+        self.clocks.as_ref().and_then(|clocks| clocks.rules())
     }
 
     fn ahead_s(&self, us: i64) -> i64 {

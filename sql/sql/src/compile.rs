@@ -90,6 +90,7 @@ pub(crate) fn bind_interruptibly(
                         plpgsql::compile_in_session(catalog, session, &function, role)?;
                     binder.session_dependent |= on.session;
                     binder.zone_dependent |= on.zone;
+                    binder.by_clocks |= on.clocks;
                     procedure
                 }
                 _ => compile_routine(catalog, &function, role)?,
@@ -110,6 +111,7 @@ pub(crate) fn bind_interruptibly(
         session_dependent: binder.session_dependent,
         zone_dependent: binder.zone_dependent,
         zoned: binder.zoned,
+        by_clocks: binder.by_clocks,
     })
 }
 

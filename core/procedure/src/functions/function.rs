@@ -97,6 +97,11 @@ pub enum Function {
     DateBin,
     /// How far clocks are ahead of UTC, and a moment.
     AtTimeZone,
+    /// A conversion as clocks show times, of which the first argument has the
+    /// [rules](types::rules); the result's type says to what.
+    CastByClocks,
+    /// A moment and the interval by which it is moved, behind the rules of clocks.
+    MoveByClocks,
     /// Two pairs of ends.
     Overlaps,
     ToChar,

@@ -1,13 +1,15 @@
 //! Functions of intervals, times of day, and of two moments.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use chrono::Datelike;
 use types::clock::{self, ZonedTime};
 use types::datetime::{check_timestamp, date_to_timestamp_us, timestamp_to_date};
 use types::interval::{HOUR_US, Interval, MINUTE_US, Parts, SECOND_US, out_of_range};
 use types::numeric::Numeric;
-use types::{Error, Result, SqlState, Value};
+use types::rules::Rules;
+use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::arguments::{as_i32, invalid, nth};
 use super::datetime::{DAY_US, DateField, calendar};
@@ -49,6 +51,24 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
         }
         (AtTimeZone, Value::Interval(ahead), moment) => at_time_zone(*ahead, moment),
         (Overlaps, ..) => Ok(overlaps(arguments)),
+        _ => Err(mistyped()),
+    }
+}
+
+/// What clocks have a say in; their rules come first.
+pub(super) fn by_clocks(
+    function: Function,
+    arguments: &[Cow<'_, Value>],
+    result: &DataType,
+) -> Result<Value> {
+    let Value::Bytes(rules) = nth(arguments, 0) else { return Err(mistyped()) };
+    let rules = Rules::of(Arc::clone(rules)).ok_or_else(mistyped)?;
+    let zone = Zone::of(Arc::new(rules));
+    match (function, nth(arguments, 1), nth(arguments, 2)) {
+        (Function::MoveByClocks, Value::Timestamptz(us), Value::Interval(by)) => {
+            zone.moved(*us, *by).map(Value::Timestamptz)
+        }
+        (Function::CastByClocks, value, _) => zone.cast(value, result, true),
         _ => Err(mistyped()),
     }
 }

@@ -59,6 +59,8 @@ pub struct Binder<'a> {
     pub session_dependent: bool,
     /// Something bound is another thing in another time zone.
     pub zone_dependent: bool,
+    /// Expressions have the rules of a place's clocks in them.
+    pub by_clocks: bool,
     /// The constants that the zone has converted, where it is not UTC.
     pub(crate) zoned: Vec<ZonedConstant>,
     /// What the schema holds is bound, whose constants are UTC's.
@@ -149,6 +151,7 @@ impl<'a> Binder<'a> {
             steps: Vec::new(),
             session_dependent: false,
             zone_dependent: false,
+            by_clocks: false,
             zoned: Vec::new(),
             in_view: false,
             source: None,
@@ -437,6 +440,14 @@ impl<'a> Binder<'a> {
             expr if !Zone::matters(from, to) => Ok(converted(expr, from, to, explicit)),
             Expr::Const(value) => self.convert_constant(&value, to, explicit),
             expr => {
+                if let Some(moment) = self.converted_by_clocks(&expr, (from, to))? {
+                    let between = match (from, to) {
+                        (_, DataType::Timestamptz) => return Ok(moment),
+                        (_, to) if to.is_string() => DataType::Text,
+                        _ => return Ok(moment),
+                    };
+                    return Ok(converted(moment, &between, to, explicit));
+                }
                 self.needs_plain(from, to, format_args!("a conversion from {from} to {to}"))?;
                 Ok(converted(expr, from, to, explicit))
             }

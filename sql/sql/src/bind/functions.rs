@@ -74,9 +74,10 @@ impl Binder<'_> {
     /// Functions without arguments: the block's time, and what a session knows of itself.
     pub(super) fn niladic(&mut self, name: &str) -> Result<Option<Typed>> {
         let mut now_as = |to: DataType| {
-            self.needs_utc(name)?;
-            let input = Box::new(Expr::Now);
-            let expr = Expr::Cast { input, to: to.clone(), explicit: true };
+            let expr = match self.session_rules(name)? {
+                Some(rules) => self.cast_by_clocks(&rules, Expr::Now, &to),
+                None => Expr::Cast { input: Box::new(Expr::Now), to: to.clone(), explicit: true },
+            };
             Ok(Some(Typed::new(expr, to)))
         };
         match name {

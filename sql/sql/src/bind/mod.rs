@@ -17,6 +17,7 @@ mod arrays;
 mod binder;
 mod calls;
 pub mod catalogs;
+mod clocks;
 mod columns;
 mod constraints;
 mod cycles;

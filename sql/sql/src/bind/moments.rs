@@ -11,6 +11,7 @@ use types::moments::{Operator, operator};
 use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::binder::{Binder, Typed, fold};
+use super::clocks::shows_zone;
 use super::scope::Scope;
 use crate::settings::zones;
 
@@ -59,7 +60,18 @@ impl Binder<'_> {
                 if let Some(moved) = self.moved_here(op.1, &left, &right)? {
                     return Ok(Some(Typed::new(Expr::Const(moved), result)));
                 }
-                self.needs_utc("adding days or months to a timestamp with time zone")?;
+                let what = "adding days or months to a timestamp with time zone";
+                if let Some(rules) = self.session_rules(what)? {
+                    let (moment, by) = match l {
+                        DataType::Interval(_) => (right, left),
+                        _ => (left, right),
+                    };
+                    let by = match op.1 {
+                        types::arithmetic::ArithmeticOp::Sub => negated(by),
+                        _ => by,
+                    };
+                    return Ok(Some(Typed::new(self.move_by_clocks(&rules, moment, by), result)));
+                }
             }
         }
         let expr = Expr::Binary {
@@ -109,6 +121,7 @@ impl Binder<'_> {
         use DataType as T;
         match (name, arguments.len()) {
             ("date_part" | "extract" | "date_trunc", 2) => self.part_of_time(name, arguments),
+            ("date_trunc", 3) => self.truncated_at_place(arguments).map(Some),
             ("to_char", 2) => self.time_to_char(arguments),
             ("make_date", 3) => {
                 let types = [T::Int4, T::Int4, T::Int4];
@@ -184,7 +197,7 @@ impl Binder<'_> {
         let is_epoch =
             matches!(&arguments[0].expr, Expr::Const(field) if field.as_text() == Some("epoch"));
         if moment == T::Timestamptz && !is_epoch {
-            self.needs_utc(format_args!("{name} of a timestamp with time zone"))?;
+            return self.part_of_moment(function, name, arguments).map(Some);
         }
         let result = match function {
             Function::DatePart => T::Float8,
@@ -192,6 +205,66 @@ impl Binder<'_> {
             _ => moment.clone(),
         };
         self.call(function, &[T::Text, moment], arguments, result).map(Some)
+    }
+
+    /// The same of a timestamp with a time zone, as the session's clocks show it.
+    fn part_of_moment(
+        &mut self,
+        function: Function,
+        name: &str,
+        arguments: &[Typed],
+    ) -> Result<Typed> {
+        use DataType as T;
+        let what = format_args!("{name} of a timestamp with time zone");
+        let field = match &arguments[0].expr {
+            Expr::Const(field) => field.as_text().map(str::to_ascii_lowercase),
+            _ => None,
+        };
+        let rules = match field {
+            // The shown time has no offset any more.
+            Some(field) if !field.starts_with("timezone") => self.session_rules(what)?,
+            _ => self.needs_utc(what).map(|()| None)?,
+        };
+        let Some(rules) = rules else {
+            let result = match function {
+                Function::DatePart => T::Float8,
+                Function::Extract => T::Numeric(None),
+                _ => T::Timestamptz,
+            };
+            return self.call(function, &[T::Text, T::Timestamptz], arguments, result);
+        };
+        let moment = self.coerce(arguments[1].clone(), &T::Timestamptz, CastContext::Assignment)?;
+        if function == Function::DateTrunc {
+            return self.truncated_by_clocks(&rules, &arguments[0], moment);
+        }
+        let shown = self.shown_by_clocks(&rules, moment);
+        let result = match function {
+            Function::DatePart => T::Float8,
+            _ => T::Numeric(None),
+        };
+        self.call(function, &[T::Text, T::Timestamp], &[arguments[0].clone(), shown], result)
+    }
+
+    /// `date_trunc('day', moment, 'Europe/Berlin')`.
+    fn truncated_at_place(&mut self, arguments: &[Typed]) -> Result<Typed> {
+        use DataType as T;
+        let [field, moment, zone] = arguments else {
+            return Err(Error::new(SqlState::INTERNAL_ERROR, "three arguments"));
+        };
+        let Expr::Const(Value::Text(name)) = &zone.expr else {
+            return Err(Error::unsupported("date_trunc in a computed zone"));
+        };
+        let place = zones::find(name).map_err(|_| unknown_zone(name))?;
+        let input = self.coerce(moment.clone(), &T::Timestamptz, CastContext::Assignment)?;
+        if place.is_utc() {
+            let given = [field.clone(), Typed::new(input, T::Timestamptz)];
+            let types = [T::Text, T::Timestamptz];
+            return self.call(Function::DateTrunc, &types, &given, T::Timestamptz);
+        }
+        match self.rules_of(&place) {
+            Some(rules) => self.truncated_by_clocks(&rules, field, input),
+            None => Err(Error::unsupported("date_trunc in a time zone, in what is recorded")),
+        }
     }
 
     fn time_to_char(&mut self, arguments: &[Typed]) -> Result<Option<Typed>> {
@@ -202,10 +275,22 @@ impl Binder<'_> {
             known @ (T::Timestamp | T::Timestamptz) => known.clone(),
             _ => return Ok(None),
         };
-        if moment == T::Timestamptz {
-            self.needs_utc("to_char of a timestamp with time zone")?;
+        if moment != T::Timestamptz {
+            return self.call(Function::ToChar, &[moment, T::Text], arguments, T::Text).map(Some);
         }
-        self.call(Function::ToChar, &[moment, T::Text], arguments, T::Text).map(Some)
+        let what = "to_char of a timestamp with time zone";
+        let rules = match &arguments[1].expr {
+            Expr::Const(Value::Text(format)) if !shows_zone(format) => self.session_rules(what)?,
+            _ => self.needs_utc(what).map(|()| None)?,
+        };
+        let mut given = arguments.to_vec();
+        let mut of = T::Timestamptz;
+        if let Some(rules) = rules {
+            let moment = self.coerce(given[0].clone(), &of, CastContext::Assignment)?;
+            given[0] = self.shown_by_clocks(&rules, moment);
+            of = T::Timestamp;
+        }
+        self.call(Function::ToChar, &[of, T::Text], &given, T::Text).map(Some)
     }
 
     fn make_interval(&mut self, arguments: &[Typed]) -> Result<Typed> {
@@ -236,15 +321,22 @@ impl Binder<'_> {
     fn age(&mut self, arguments: &[Typed]) -> Result<Option<Typed>> {
         use DataType as T;
         let Some(moment) = common_moment(arguments) else { return Ok(None) };
-        if moment == T::Timestamptz {
-            self.needs_utc("age() of a timestamp with time zone")?;
-        }
         let mut given = arguments.to_vec();
         if given.len() == 1 {
-            self.needs_utc("age() from today")?;
-            let cast = |input, to| Expr::Cast { input: Box::new(input), to, explicit: true };
-            let today = cast(cast(Expr::Now, T::Date), moment.clone());
+            let now = Typed::new(Expr::Now, T::Timestamptz);
+            let today = self.coerce(now, &T::Date, CastContext::Explicit)?;
+            let today = self.coerce(Typed::new(today, T::Date), &moment, CastContext::Implicit)?;
             given.insert(0, Typed::new(today, moment.clone()));
+        }
+        let is_moment = |typed: &Typed| typed.data_type == T::Timestamptz;
+        if moment == T::Timestamptz && given.iter().any(is_moment) {
+            for given in &mut given {
+                let expr = self.coerce(given.clone(), &moment, CastContext::Implicit)?;
+                *given = Typed::new(expr, moment.clone());
+            }
+            let shown = self.shown_here(&given, "age() of a timestamp with time zone")?;
+            let types = [shown[0].data_type.clone(), shown[1].data_type.clone()];
+            return self.call_fitting(Function::Age, &types, &shown, T::INTERVAL);
         }
         let types = [moment.clone(), moment];
         self.call_fitting(Function::Age, &types, &given, T::INTERVAL)
@@ -274,7 +366,8 @@ impl Binder<'_> {
         Ok(Typed::new(expr, to.without_modifier()))
     }
 
-    /// `moment AT TIME ZONE zone`: the zone is an interval, or the name of one with one offset.
+    /// `moment AT TIME ZONE zone`: the zone is an interval, or a name; what is recorded takes the
+    /// names of those with one offset.
     pub(super) fn at_time_zone(&mut self, zone: &Typed, moment: &Typed) -> Result<Typed> {
         use DataType as T;
         let (input, result) = match &moment.data_type {
@@ -295,16 +388,12 @@ impl Binder<'_> {
         let zone = match &zone.data_type {
             T::Interval(_) => zone.clone(),
             _ => {
-                let ahead = match &zone.expr {
-                    Expr::Const(Value::Text(name)) => {
-                        zones::find(name).map_err(|_| unknown_zone(name))?.fixed_ahead_s()
-                    }
-                    _ => None,
+                let Expr::Const(Value::Text(name)) = &zone.expr else {
+                    return Err(Error::unsupported("AT TIME ZONE with a computed zone"));
                 };
-                let Some(ahead_s) = ahead else {
-                    return Err(
-                        Error::unsupported("AT TIME ZONE").with_hint("Times are kept in UTC.")
-                    );
+                let place = zones::find(name).map_err(|_| unknown_zone(name))?;
+                let Some(ahead_s) = place.fixed_ahead_s() else {
+                    return self.at_place(&place, moment, (&input, &result));
                 };
                 let ahead = types::Interval::new(0, 0, ahead_s * types::interval::SECOND_US);
                 Typed::new(Expr::Const(ahead.into()), T::INTERVAL)
@@ -352,6 +441,13 @@ impl Binder<'_> {
         let types = [moment.clone(), moment.clone(), moment.clone(), moment];
         self.call(Function::Overlaps, &types, &ends, T::Bool)
     }
+}
+
+/// An interval the other way.
+fn negated(interval: Expr) -> Expr {
+    let none = Box::new(Expr::Const(types::Interval::new(0, 0, 0).into()));
+    let (op, result) = (procedure::BinaryOp::Subtract, DataType::INTERVAL);
+    fold(Expr::Binary { op, left: none, right: Box::new(interval), result })
 }
 
 /// A timestamp with a time zone where one is, or where all are dates.

@@ -26,6 +26,8 @@ pub struct Bound<S = Statement> {
     pub zone_dependent: bool,
     /// The constants that make it so, where the zone is not UTC.
     pub zoned: Vec<ZonedConstant>,
+    /// Converts times by the clocks of a place, as this node's time zone database has them.
+    pub by_clocks: bool,
 }
 
 /// A constant that the session's zone has converted.
@@ -40,9 +42,9 @@ impl<S> Bound<S> {
     /// The same, of what a statement is taken for.
     pub(crate) fn map<T>(self, statement: impl FnOnce(S) -> T) -> Bound<T> {
         let Bound { statement: given, parameters, output, session_dependent, .. } = self;
-        let (zone_dependent, zoned) = (self.zone_dependent, self.zoned);
+        let (zone_dependent, by_clocks, zoned) = (self.zone_dependent, self.by_clocks, self.zoned);
         let statement = statement(given);
-        Bound { statement, parameters, output, session_dependent, zone_dependent, zoned }
+        Bound { statement, parameters, output, session_dependent, zone_dependent, zoned, by_clocks }
     }
 
     /// # Errors

@@ -191,7 +191,10 @@ impl Draft {
             let what = "cannot use subquery in index expression";
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
         }
-        let mut changes = binder.session_dependent || binder.zone_dependent || typed.expr.draws();
+        let mut changes = binder.session_dependent
+            || binder.zone_dependent
+            || binder.by_clocks
+            || typed.expr.draws();
         changes |= typed.expr.any(&mut |part| matches!(part, Expr::Now));
         if changes {
             let what = "functions in index expression must be marked IMMUTABLE";

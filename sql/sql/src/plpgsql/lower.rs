@@ -51,6 +51,8 @@ pub struct Dependence {
     /// It calls `current_user` or its kin.
     pub session: bool,
     pub zone: bool,
+    /// It converts times by the clocks of a place.
+    pub clocks: bool,
 }
 
 /// Compiles a parsed body.
@@ -120,8 +122,9 @@ pub fn lower(
         sequences: Box::default(),
     };
     draws::place(&mut procedure)?;
-    let Binder { session_dependent, zone_dependent, .. } = lowering.binder;
-    Ok((procedure, Dependence { session: session_dependent, zone: zone_dependent }))
+    let Binder { session_dependent, zone_dependent, by_clocks, .. } = lowering.binder;
+    let (session, zone, clocks) = (session_dependent, zone_dependent, by_clocks);
+    Ok((procedure, Dependence { session, zone, clocks }))
 }
 
 /// What the parameters are called in the body; one without a name by its number.

@@ -121,6 +121,7 @@ fn analytical(
         session_dependent: true,
         zone_dependent: true,
         zoned: Vec::new(),
+        by_clocks: false,
     })
 }
 

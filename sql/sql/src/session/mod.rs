@@ -483,6 +483,9 @@ impl Session {
 
     /// What the ledger is asked for speaks of moments, and not of what clocks show.
     fn check_zone(&self, bound: &Bound<Action>) -> Result<()> {
+        if bound.by_clocks {
+            return Err(self.clocks_refused());
+        }
         match bound.zone_dependent && !self.info.zone.is_plain() {
             false => Ok(()),
             true if self.info.zone.is_utc() => Err(Error::unsupported(

@@ -178,9 +178,15 @@ impl Prepared {
         let locking = Locking::default();
         let statement = statement(Arc::new(of));
         let session_dependent = true;
-        let zoned = Vec::new();
-        let bound =
-            Bound { statement, parameters, output, session_dependent, zone_dependent, zoned };
+        let bound = Bound {
+            statement,
+            parameters,
+            output,
+            session_dependent,
+            zone_dependent,
+            zoned: Vec::new(),
+            by_clocks: false,
+        };
         let (scanned, origins) = (Box::default(), Box::default());
         let (keyed, broad) = (OnceLock::new(), OnceLock::new());
         // The statement within is asked.

@@ -11,6 +11,9 @@
 //! as every replica will bind it, and has to come to the program that the session has bound. Where
 //! it does not (one literal that is a moment here and a text there), the statement is refused.
 //!
+//! What only reads is read by this node alone, and may convert each row's times: the clocks' rules
+//! are constants of its program ([`types::rules`]).
+//!
 //! *Departure.* A prepared statement keeps what its constants meant when it was prepared, for
 //! `timestamp` literals that become moments as well.
 
@@ -42,11 +45,14 @@ impl Session {
         (bound, parsed): (Bound<Action>, Parsed),
         declared: &[Option<DataType>],
     ) -> Result<(Bound<Action>, Parsed)> {
+        if bound.by_clocks {
+            return Err(self.clocks_refused());
+        }
         if !bound.zone_dependent || self.info.zone.is_utc() {
             return Ok((bound, parsed));
         }
         let rewritten = rewritten(&parsed, &bound.zoned)?.ok_or_else(|| self.zone_refused())?;
-        let info = SessionInfo { zone: Zone::default(), ..self.info.clone() };
+        let info = SessionInfo { zone: Zone::default(), reads_here: false, ..self.info.clone() };
         let (again, parsed) = self.bind_by(&info, versioned.ledger(), rewritten, declared)?;
         let mut again = again?.map(Action::from);
         if !same(&bound, &again) {
@@ -98,6 +104,15 @@ impl Session {
             parsed.start = None;
         }
         Ok(())
+    }
+
+    /// Of a statement that writes and computes by the clocks of a place.
+    pub(super) fn clocks_refused(&self) -> Error {
+        Error::unsupported("a conversion by a time zone's clocks, in a statement that writes")
+            .with_hint(
+                "Replicas do not know time zones: read the value first and write it as a parameter, \
+                 or use a zone that has one offset.",
+            )
     }
 
     pub(super) fn zone_refused(&self) -> Error {

@@ -21,6 +21,9 @@ pub struct SessionInfo {
     pub server_version: String,
     /// What it reads and shows times in. No replica binds in another than UTC.
     pub zone: Zone,
+    /// Whether what it reads is read here alone, so that expressions may depend on this node's time
+    /// zone database. No replica binds so.
+    pub reads_here: bool,
     /// Where it looks for names without a schema.
     pub path: SearchPath,
     /// SET ROLE; `None`: as the session's user.
@@ -54,6 +57,7 @@ impl Default for SessionInfo {
             backend_pid: 0,
             server_version: SERVER_VERSION.into(),
             zone: Zone::default(),
+            reads_here: false,
             path: SearchPath::default(),
             role: None,
             authorized: None,

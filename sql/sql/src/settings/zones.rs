@@ -4,27 +4,28 @@
 //! ([`RELEASE`]), and nothing of them is ever ordered: a session reads and shows its own clocks
 //! ([`Zone`]), and what it hands to the ledger are moments.
 //!
-//! The database's rules end with [`YEAR_MAX`]. They follow the calendar, which repeats, so a later
-//! year has the clocks of one before that begins with the same day of the week. (Morocco's follow
-//! the moon until 2087, and differ.) Before 1970 places that have agreed since then share one
+//! The database's rules end with [`YEAR_MAX`], and repeat as [`types::rules`] says. (Morocco's
+//! follow the moon until 2087, and differ.) Before 1970 places that have agreed since then share one
 //! history, as the database has it; a PostgreSQL whose zones were built with `backzone` knows more.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use chrono::{
-    DateTime, Datelike, MappedLocalTime, NaiveDate, NaiveDateTime, Offset, TimeDelta, TimeZone,
+    DateTime, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime, Offset, TimeDelta, TimeZone,
 };
 use chrono_tz::{TZ_VARIANTS, Tz};
+use kit::sync::lock;
+use types::rules::{Rules, YEAR_MAX, in_known_year};
 use types::zone::Clocks;
 use types::{Error, Result, SqlState, Zone};
 
 /// Which release of the database it is.
 pub const RELEASE: &str = chrono_tz::IANA_TZDB_VERSION;
 
-/// From this year on the rules are those of earlier years.
-const YEAR_MAX: i32 = 2100;
-/// The first of 28 years in a row that any calendar is found among.
-const YEARS_AGAIN: i32 = 2060;
+/// Before this year clocks showed what the sun did.
+const YEAR_MIN: i32 = 1800;
+const DAY_S: i64 = 86_400;
 
 /// No clock is put forward by more.
 const LONGEST_GAP: TimeDelta = TimeDelta::hours(25);
@@ -198,6 +199,10 @@ impl Clocks for Fixed {
     fn fixed_ahead_s(&self) -> Option<i64> {
         Some(self.ahead_s)
     }
+
+    fn rules(&self) -> Option<Arc<[u8]>> {
+        Some(Rules::encode(&self.name, &[(i64::MIN, self.ahead_s as i32)]).into())
+    }
 }
 
 #[derive(Debug)]
@@ -215,6 +220,10 @@ impl Clocks for Named {
     fn ahead_when_shown_s(&self, local_us: i64) -> i64 {
         clock(local_us).map_or(0, |shown| ahead_when_shown_s(self.0, shown))
     }
+
+    fn rules(&self) -> Option<Arc<[u8]>> {
+        Some(rules_of(self.0))
+    }
 }
 
 fn seconds(offset: impl Offset) -> i64 {
@@ -223,17 +232,46 @@ fn seconds(offset: impl Offset) -> i64 {
 
 /// A time whose clocks the database knows.
 fn clock(us: i64) -> Option<NaiveDateTime> {
-    let at = DateTime::from_timestamp_micros(us.checked_add(EPOCH_US)?)?.naive_utc();
-    if at.year() < YEAR_MAX {
-        return Some(at);
-    }
-    let kind = |year| {
-        let first = NaiveDate::from_ymd_opt(year, 1, 1)?;
-        Some((first.weekday(), first.leap_year()))
+    in_known_year(DateTime::from_timestamp_micros(us.checked_add(EPOCH_US)?)?.naive_utc())
+}
+
+/// A place's clocks as a value, made once in a process: it is asked for their offset each day.
+fn rules_of(zone: Tz) -> Arc<[u8]> {
+    static KNOWN: LazyLock<Mutex<HashMap<Tz, Arc<[u8]>>>> = LazyLock::new(Mutex::default);
+    let mut known = lock(&KNOWN);
+    let made =
+        known.entry(zone).or_insert_with(|| Rules::encode(zone.name(), &changes(zone)).into());
+    Arc::clone(made)
+}
+
+fn changes(zone: Tz) -> Vec<(i64, i32)> {
+    let first_of = |year| NaiveDate::from_ymd_opt(year, 1, 1).unwrap_or_default();
+    let second_of = |date: NaiveDate| date.and_time(NaiveTime::MIN).and_utc().timestamp();
+    let ahead = |at_s: i64| {
+        let at = DateTime::from_timestamp(at_s, 0).unwrap_or_default().naive_utc();
+        ahead_s(zone, at) as i32
     };
-    let wanted = kind(at.year())?;
-    let again = (YEARS_AGAIN..YEARS_AGAIN + 28).find(|year| kind(*year) == Some(wanted))?;
-    at.with_year(again)
+    let (mut from_s, end_s) = (second_of(first_of(YEAR_MIN)), second_of(first_of(YEAR_MAX)));
+    let mut here = ahead(from_s);
+    let mut changes = vec![(i64::MIN, here)];
+    while from_s < end_s {
+        let to_s = (from_s + DAY_S).min(end_s);
+        let there = ahead(to_s);
+        if there != here {
+            let (mut before_s, mut after_s) = (from_s, to_s);
+            while after_s - before_s > 1 {
+                let middle_s = before_s + (after_s - before_s) / 2;
+                match ahead(middle_s) == here {
+                    true => before_s = middle_s,
+                    false => after_s = middle_s,
+                }
+            }
+            changes.push((after_s - EPOCH_US / 1_000_000, there));
+            here = there;
+        }
+        from_s = to_s;
+    }
+    changes
 }
 
 #[cfg(test)]
@@ -281,6 +319,28 @@ mod tests {
             ("Europe/Berlin", "2024-10-27", "2024-10-26 22:00:00+00"),
         ] {
             assert_eq!(read(zone, local), expected, "{zone} {local}");
+        }
+    }
+
+    /// Every day at noon and around each change, in each place.
+    #[test]
+    fn rules_are_what_the_database_says() {
+        for zone in TZ_VARIANTS {
+            let clocks = Named(zone);
+            let rules = Rules::of(rules_of(zone)).unwrap();
+            assert_eq!(rules.name(), zone.name());
+            let around = changes(zone).into_iter().skip(1).flat_map(|(at_s, ahead_s)| {
+                let apart = [-7200, -3601, -3600, -1800, -1, 0, 1, 1800, 3599, 3600, 7200];
+                apart.map(|by| (at_s + i64::from(ahead_s) + by, at_s + by))
+            });
+            let days = (-70_000..60_000).step_by(97).map(|day| (day * DAY_S, day * DAY_S));
+            for (shown_s, at_s) in around.chain(days) {
+                let (shown_us, at_us) = (shown_s * 1_000_000, at_s * 1_000_000);
+                assert_eq!(rules.ahead_s(at_us), clocks.ahead_s(at_us), "{zone} {at_s}");
+                let (ours, theirs) =
+                    (rules.ahead_when_shown_s(shown_us), clocks.ahead_when_shown_s(shown_us));
+                assert_eq!(ours, theirs, "{zone} shows {shown_s}");
+            }
         }
     }
 

@@ -151,7 +151,7 @@ impl Node {
         static SESSIONS: AtomicI32 = AtomicI32::new(1);
         let backend_pid = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let user = user.into();
-        let info = SessionInfo { user, backend_pid, ..SessionInfo::default() };
+        let info = SessionInfo { user, backend_pid, reads_here: true, ..SessionInfo::default() };
         let interrupt = Arc::new(AtomicBool::new(false));
         let session = Session::new(Arc::clone(&self.database), info, Arc::clone(&interrupt));
         Client { session, interrupt }

@@ -486,6 +486,7 @@ impl Scope<'_> {
             }
             (Function::DatePart | Function::DateTrunc, [Expr::Const(_), _]) => column_kind(result),
             (Function::Extract | Function::DatePart | Function::DateTrunc, _) => None,
+            (Function::CastByClocks | Function::MoveByClocks, _) => None,
             // Which values are drawn depends on how a query is carried out; JSON is a text there.
             (function, _) if function.draws() || matches!(function, Function::Json(_)) => None,
             _ => computed_kind(result),
