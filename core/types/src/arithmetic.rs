@@ -6,7 +6,6 @@
 //! to underflow into zero, as PostgreSQL's do.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use compact_str::CompactString;
 
@@ -17,16 +16,8 @@ use crate::error::{Error, Result, SqlState};
 pub use crate::made::check_made_bytes;
 use crate::moments;
 use crate::numeric::{self, Numeric};
+pub use crate::operator::{ArithmeticOp, no_operator};
 use crate::value::{Value, canonical_nan};
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ArithmeticOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Mod,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BitOp {
@@ -35,34 +26,6 @@ pub enum BitOp {
     Xor,
     ShiftLeft,
     ShiftRight,
-}
-
-impl fmt::Display for ArithmeticOp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ArithmeticOp::Add => "+",
-            ArithmeticOp::Sub => "-",
-            ArithmeticOp::Mul => "*",
-            ArithmeticOp::Div => "/",
-            ArithmeticOp::Mod => "%",
-        })
-    }
-}
-
-/// 42883, as PostgreSQL words it.
-pub fn no_operator(left: &DataType, op: impl fmt::Display, right: &DataType) -> Error {
-    Error::new(
-        SqlState::UNDEFINED_FUNCTION,
-        format!(
-            "operator does not exist: {} {op} {}",
-            left.without_modifier(),
-            right.without_modifier()
-        ),
-    )
-    .with_hint(
-        "No operator matches the given name and argument types. You might need to add explicit \
-         type casts.",
-    )
 }
 
 /// The type of `left op right`. Operands of unknown type (NULL, untyped literals) take the other's.

@@ -149,7 +149,7 @@ impl Value {
                 None => return Err(malformed(data_type)),
             },
             DataType::Interval(fields) => {
-                Value::Interval(fields.apply(Interval::from_bytes(fixed(bytes, data_type)?)))
+                Value::Interval(Interval::from_bytes(fixed(bytes, data_type)?).within(*fields))
             }
             DataType::Time(precision) => {
                 let us = check_time(i64::from_be_bytes(fixed(bytes, data_type)?))?;

@@ -215,7 +215,7 @@ fn cast_json(json: &Jsonb, target: &DataType) -> Result<Value> {
 fn cast_time(value: &Value, target: &DataType) -> Result<Value> {
     let of_day = match value {
         Value::Interval(interval) => match target {
-            DataType::Interval(fields) => return Ok(Value::Interval(fields.apply(*interval))),
+            DataType::Interval(fields) => return Ok(Value::Interval(interval.within(*fields))),
             _ => clock::of_interval(*interval),
         },
         Value::Time(us) => *us,
@@ -232,7 +232,7 @@ fn cast_time(value: &Value, target: &DataType) -> Result<Value> {
         DataType::Timetz(digits) => {
             Value::Timetz(ZonedTime { us: clock::with_precision(of_day, *digits), west_s })
         }
-        DataType::Interval(fields) => Value::Interval(fields.apply(Interval::new(0, 0, of_day))),
+        DataType::Interval(fields) => Value::Interval(Interval::new(0, 0, of_day).within(*fields)),
         _ => return Err(cannot_cast(value, target)),
     })
 }

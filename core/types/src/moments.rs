@@ -13,12 +13,12 @@
 //! days, then by microseconds. All in UTC: where the clocks of a session's place matter, which is
 //! for a `timestamptz` and days or months, [`Zone::moved`](crate::Zone::moved) is what is meant.
 
-use crate::arithmetic::{ArithmeticOp, no_operator};
 use crate::clock::{ZonedTime, moved as moved_clock};
 use crate::datatype::DataType;
 use crate::datetime::{DAY_US, add_months, check_timestamp, date_to_timestamp_us};
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{Interval, SECOND_US};
+use crate::operator::{ArithmeticOp, no_operator};
 use crate::value::Value;
 
 /// The types that the sides of an operator are taken for, and that of its result.

@@ -7,22 +7,9 @@
 use bytes::BufMut;
 
 use crate::arithmetic::check_made_bytes;
-use crate::datatype::DataType;
+use crate::datatype::{DataType, Field};
 use crate::error::{Error, Result, SqlState};
 use crate::value::Value;
-
-/// A field of a row.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Field {
-    pub name: Box<str>,
-    pub data_type: DataType,
-}
-
-impl Field {
-    pub fn new(name: impl Into<Box<str>>, data_type: DataType) -> Field {
-        Field { name: name.into(), data_type }
-    }
-}
 
 /// Whether rows of the one are rows of the other, whatever their fields are called.
 pub fn same_fields(a: &[Field], b: &[Field]) -> bool {

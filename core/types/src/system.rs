@@ -6,8 +6,6 @@
 //! (`regclass`, …) is an array of the number and the name: its binary form has the one, its text
 //! the other. No table of a user's has a column of these types.
 
-use crate::datatype::DataType;
-
 /// One of PostgreSQL's own types.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SystemType {
@@ -115,20 +113,6 @@ impl SystemType {
     pub fn is_parameter(self) -> bool {
         use SystemType::*;
         self.is_object() || matches!(self, Char | Name | Oid | Xid | Int2Vector | OidVector)
-    }
-
-    /// The type whose values a value of this type is one of.
-    pub fn storage(self) -> DataType {
-        use SystemType::*;
-        match self {
-            Oid | Xid => DataType::Int8,
-            Int2Vector => DataType::Array(Box::new(DataType::Int2)),
-            OidVector => DataType::Array(Box::new(DataType::System(Oid))),
-            Float4 => DataType::Float8,
-            AnyArray => DataType::Array(Box::new(DataType::Text)),
-            _ if self.is_object() => DataType::Int8,
-            _ => DataType::Text,
-        }
     }
 }
 

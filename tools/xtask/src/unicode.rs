@@ -32,7 +32,9 @@ pub fn tables() -> String {
     let version = format!("Unicode {major}.{minor}.{update}");
     let mut out = format!(
         "//! Simple case mappings and letters of {version}, made by `cargo xtask unicode`.\n//! \
-         Another version is another executor.\n\nuse super::Run;\n"
+         Another version is another executor.\n\n\
+         /// Characters from the first to the last, this many apart, and what is added to each of \
+         them.\npub(super) type Run = (u32, u32, u32, i32);\n"
     );
     put_runs("TO_UPPER", &runs(|c| simple(c, c.to_uppercase())), &mut out);
     put_runs("TO_LOWER", &runs(|c| simple(c, c.to_lowercase())), &mut out);

@@ -4,7 +4,6 @@
 
 use std::fmt;
 
-use super::{HOUR_US, Interval, MINUTE_US};
 use crate::error::{Error, Result, SqlState};
 
 pub(super) const MONTH: u16 = 1 << 1;
@@ -40,7 +39,7 @@ const RANGES: [(u16, &str); 13] = [
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fields {
     pub(super) mask: u16,
-    precision: Option<u8>,
+    pub(super) precision: Option<u8>,
 }
 
 impl Default for Fields {
@@ -95,21 +94,6 @@ impl Fields {
             false => Fields::ALL,
         }
     }
-
-    /// An interval's fields that it keeps, rounded as it says.
-    pub fn apply(self, interval: Interval) -> Interval {
-        let Interval { mut months, mut days, mut us } = interval;
-        match self.mask {
-            YEAR => (months, days, us) = (months / 12 * 12, 0, 0),
-            MONTH => (days, us) = (0, 0),
-            DAY => us = 0,
-            mask if mask == YEAR | MONTH => (days, us) = (0, 0),
-            mask if mask & SECOND != 0 => {}
-            mask if mask & MINUTE != 0 => us -= us % MINUTE_US,
-            _ => us -= us % HOUR_US,
-        }
-        Interval { months, days, us: self.precision.map_or(us, |digits| rounded(us, digits)) }
-    }
 }
 
 /// To so many digits after the second, halves away from zero. What has no room stays.
@@ -136,20 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_kept_and_rounded_as_postgresql_does() {
-        let apply = |range: &str, precision, interval| {
-            let kept = Fields::of(range, precision).unwrap().apply(interval);
-            (kept.months, kept.days, kept.us)
-        };
-        let long = Interval::new(14, 3, 4 * HOUR_US + 5 * MINUTE_US + 6_789_500);
-        assert_eq!(apply("year", None, long), (12, 0, 0));
-        assert_eq!(apply("year to month", None, long), (14, 0, 0));
-        assert_eq!(apply("day", None, long), (14, 3, 0));
-        assert_eq!(apply("day to hour", None, long), (14, 3, 4 * HOUR_US));
-        assert_eq!(apply("hour to minute", None, long), (14, 3, 4 * HOUR_US + 5 * MINUTE_US));
-        assert_eq!(apply("day to second", Some(0), long).2 % MINUTE_US, 7_000_000);
-        assert_eq!(apply("", Some(3), long).2 % MINUTE_US, 6_790_000);
-        assert_eq!(apply("", Some(9), long).2, long.us);
+    fn halves_are_rounded_away_from_zero() {
         assert_eq!(rounded(-1_500_000, 0), -2_000_000);
         assert_eq!(rounded(i64::MAX, 0), i64::MAX);
     }

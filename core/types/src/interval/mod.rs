@@ -103,6 +103,22 @@ impl Interval {
         (self.months, self.days, self.us) == (other.months, other.days, other.us)
     }
 
+    /// The fields that a declared type keeps, rounded as it says.
+    pub fn within(self, fields: Fields) -> Interval {
+        use fields::{DAY, MINUTE, MONTH, SECOND, YEAR};
+        let Interval { mut months, mut days, mut us } = self;
+        match fields.mask {
+            YEAR => (months, days, us) = (months / YEAR_MONTHS * YEAR_MONTHS, 0, 0),
+            MONTH => (days, us) = (0, 0),
+            DAY => us = 0,
+            mask if mask == YEAR | MONTH => (days, us) = (0, 0),
+            mask if mask & SECOND != 0 => {}
+            mask if mask & MINUTE != 0 => us -= us % MINUTE_US,
+            _ => us -= us % HOUR_US,
+        }
+        Interval { months, days, us: fields.precision.map_or(us, |digits| rounded(us, digits)) }
+    }
+
     /// PostgreSQL's binary form.
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -270,6 +286,23 @@ fn whole(count: f64) -> Result<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_are_kept_and_rounded_as_postgresql_does() {
+        let apply = |range: &str, precision, interval: Interval| {
+            let kept = interval.within(Fields::of(range, precision).unwrap());
+            (kept.months, kept.days, kept.us)
+        };
+        let long = Interval::new(14, 3, 4 * HOUR_US + 5 * MINUTE_US + 6_789_500);
+        assert_eq!(apply("year", None, long), (12, 0, 0));
+        assert_eq!(apply("year to month", None, long), (14, 0, 0));
+        assert_eq!(apply("day", None, long), (14, 3, 0));
+        assert_eq!(apply("day to hour", None, long), (14, 3, 4 * HOUR_US));
+        assert_eq!(apply("hour to minute", None, long), (14, 3, 4 * HOUR_US + 5 * MINUTE_US));
+        assert_eq!(apply("day to second", Some(0), long).2 % MINUTE_US, 7_000_000);
+        assert_eq!(apply("", Some(3), long).2 % MINUTE_US, 6_790_000);
+        assert_eq!(apply("", Some(9), long).2, long.us);
+    }
 
     #[test]
     fn spans_are_found_again_whatever_they_are_made_of() {

@@ -40,7 +40,7 @@ pub fn read(text: &str, fields: Fields, style: Style) -> Result<Interval> {
     })?;
     let months = i64::from(sum.years) * 12 + i64::from(sum.months);
     let months = i32::try_from(months).map_err(|_| super::out_of_range())?;
-    Ok(fields.apply(Interval { months, days: sum.days, us: sum.us }))
+    Ok(Interval { months, days: sum.days, us: sum.us }.within(fields))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -15,10 +15,7 @@
 
 mod tables;
 
-use tables::{ALPHABETIC, TO_LOWER, TO_UPPER};
-
-/// Characters from the first to the last, this many apart, and what is added to each of them.
-type Run = (u32, u32, u32, i32);
+use tables::{ALPHABETIC, Run, TO_LOWER, TO_UPPER};
 
 pub fn to_upper(c: char) -> char {
     match c.is_ascii() {

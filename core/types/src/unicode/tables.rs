@@ -1,7 +1,8 @@
 //! Simple case mappings and letters of Unicode 17.0.0, made by `cargo xtask unicode`.
 //! Another version is another executor.
 
-use super::Run;
+/// Characters from the first to the last, this many apart, and what is added to each of them.
+pub(super) type Run = (u32, u32, u32, i32);
 
 #[rustfmt::skip]
 pub(super) const TO_UPPER: [Run; 204] = [

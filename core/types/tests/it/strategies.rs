@@ -179,7 +179,7 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
         DataType::Json => jsons().prop_map(|json| Value::text(json.as_str())).boxed(),
         DataType::Jsonb => jsons().prop_map(Value::from).boxed(),
         DataType::Interval(fields) => {
-            intervals().prop_map(move |span| Value::Interval(fields.apply(span))).boxed()
+            intervals().prop_map(move |span| Value::Interval(span.within(fields))).boxed()
         }
         DataType::Time(_) => (0..=DAY_US).prop_map(Value::Time).boxed(),
         DataType::Timetz(_) => zoned_times().prop_map(Value::Timetz).boxed(),
