@@ -75,18 +75,7 @@ pub(crate) fn call(
         Gcd | Lcm => divisor(function, first, nth(arguments, 1), result),
         Greatest => Ok(extreme(arguments, std::cmp::Ordering::is_gt)),
         Least => Ok(extreme(arguments, std::cmp::Ordering::is_lt)),
-        ToChar => match (first, nth(arguments, 1).as_text()) {
-            (Value::Timestamp(us), Some(format)) => {
-                made(to_char::to_char(*us, format, false, meter))
-            }
-            (Value::Timestamptz(us), Some(format)) => {
-                made(to_char::to_char(*us, format, true, meter))
-            }
-            (Value::Interval(interval), Some(format)) => {
-                made(to_char::of_interval(*interval, format, meter))
-            }
-            _ => Ok(Value::Null),
-        },
+        ToChar => to_char::call(first, nth(arguments, 1), meter),
         Extract | DatePart | DateTrunc | MakeDate => datetime::call(function, arguments),
         CastByClocks | MoveByClocks => moments::by_clocks(function, arguments, result),
         MakeTime | MakeInterval | MakeTimestamp | ToTimestamp | Age | JustifyDays
@@ -123,10 +112,6 @@ fn of_network(function: Function, address: &Value) -> Value {
         Function::Masklen => Value::Int(network.bits.into()),
         _ => Value::from(network.whole_text()),
     }
-}
-
-fn made(text: Result<Option<String>>) -> Result<Value> {
-    text.map(|text| text.map_or(Value::Null, Value::from))
 }
 
 fn row_text(texts: &[Cow<'_, Value>], meter: &Meter) -> Result<Value> {

@@ -160,17 +160,7 @@ pub fn encode_value(value: &Value, out: &mut impl BufMut) {
         }
         Value::Numeric(d) => {
             out.put_u8(tag::NUMERIC);
-            if let Some(code) = d.special_code() {
-                return encode_u64(NUMERIC_SPECIAL + u64::from(code), out);
-            }
-            encode_u64(u64::from(d.scale()) << 1 | u64::from(d.is_negative()), out);
-            match d.small_magnitude() {
-                Some(size) => encode_u128(size, out),
-                None => d.with_sevens(|last, sevens| {
-                    sevens.iter().for_each(|seven| out.put_u8(seven | 0x80));
-                    out.put_u8(last);
-                }),
-            }
+            encode_numeric(d, out);
         }
         Value::Text(text) => {
             out.put_u8(tag::TEXT);
@@ -222,6 +212,20 @@ pub fn encode_value(value: &Value, out: &mut impl BufMut) {
                 encode_value(element, out);
             }
         }
+    }
+}
+
+fn encode_numeric(d: &Numeric, out: &mut impl BufMut) {
+    if let Some(code) = d.special_code() {
+        return encode_u64(NUMERIC_SPECIAL + u64::from(code), out);
+    }
+    encode_u64(u64::from(d.scale()) << 1 | u64::from(d.is_negative()), out);
+    match d.small_magnitude() {
+        Some(size) => encode_u128(size, out),
+        None => d.with_sevens(|last, sevens| {
+            sevens.iter().for_each(|seven| out.put_u8(seven | 0x80));
+            out.put_u8(last);
+        }),
     }
 }
 

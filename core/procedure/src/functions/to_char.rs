@@ -8,7 +8,7 @@ use chrono::{Datelike, NaiveDate};
 use types::arithmetic::check_made_bytes;
 use types::datetime::timestamp_to_date;
 use types::interval::Parts;
-use types::{Error, Interval, Result, SqlState};
+use types::{Error, Interval, Result, SqlState, Value};
 
 use super::datetime::{DAY_US, HOUR_US, MINUTE_US, SECOND_US, calendar};
 use crate::meter::Meter;
@@ -173,13 +173,20 @@ struct Moment {
     is_zoned: bool,
 }
 
+/// NULL where the format is empty, or there is none.
+pub(super) fn call(value: &Value, format: &Value, meter: &Meter) -> Result<Value> {
+    let Some(format) = format.as_text() else { return Ok(Value::Null) };
+    let text = match value {
+        Value::Timestamp(us) => to_char(*us, format, false, meter),
+        Value::Timestamptz(us) => to_char(*us, format, true, meter),
+        Value::Interval(interval) => of_interval(*interval, format, meter),
+        _ => Ok(None),
+    };
+    Ok(text?.map_or(Value::Null, Value::from))
+}
+
 /// `None`: the format is empty.
-pub(super) fn to_char(
-    us: i64,
-    format: &str,
-    is_zoned: bool,
-    meter: &Meter,
-) -> Result<Option<String>> {
+fn to_char(us: i64, format: &str, is_zoned: bool, meter: &Meter) -> Result<Option<String>> {
     let days = timestamp_to_date(us);
     let moment = Moment {
         date: calendar(days)?,
@@ -191,11 +198,7 @@ pub(super) fn to_char(
 }
 
 /// Of an interval, which has no place in a calendar. `None`: the format is empty.
-pub(super) fn of_interval(
-    interval: Interval,
-    format: &str,
-    meter: &Meter,
-) -> Result<Option<String>> {
+fn of_interval(interval: Interval, format: &str, meter: &Meter) -> Result<Option<String>> {
     let length = Length(interval.parts());
     formatted(format, meter, |out, key, case, affixes| length.put(out, key, case, affixes))
 }
