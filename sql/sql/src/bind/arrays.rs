@@ -10,10 +10,10 @@ use types::enums::EnumLabel;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed, fold};
-use super::records::named_alone;
 use super::scope::Scope;
 use super::system::as_array;
 use crate::schema::user_types::labels_of;
+use crate::syntax::exprs::named_alone;
 use crate::syntax::names::fold as fold_name;
 
 impl Binder<'_> {
@@ -43,20 +43,7 @@ impl Binder<'_> {
         root: &ast::Expr,
         chain: &[ast::AccessExpr],
     ) -> Result<Typed> {
-        // `table.column[1]` comes as a table's name with a chain after it.
-        let mut names = match root {
-            ast::Expr::Identifier(name) => vec![name.clone()],
-            ast::Expr::CompoundIdentifier(names) => names.clone(),
-            _ => Vec::new(),
-        };
-        let mut chain = chain;
-        while let (false, [ast::AccessExpr::Dot(ast::Expr::Identifier(name)), behind @ ..]) =
-            (names.is_empty(), chain)
-        {
-            names.push(name.clone());
-            chain = behind;
-        }
-        let named = (names.len() > 1).then(|| ast::Expr::CompoundIdentifier(names));
+        let (named, chain) = whole_name(root, chain);
         let root = named.as_ref().unwrap_or(root);
         if let [before @ .., ast::AccessExpr::Dot(ast::Expr::Identifier(name))] = chain {
             let name = fold_name(name);
@@ -220,6 +207,24 @@ impl Binder<'_> {
             _ => return Ok(None),
         }))
     }
+}
+
+/// `table.column[1]` comes as a table's name with a chain after it: the column's name, where it has
+/// several parts, and what of the chain is behind it.
+fn whole_name<'c>(
+    root: &ast::Expr,
+    mut chain: &'c [ast::AccessExpr],
+) -> (Option<ast::Expr>, &'c [ast::AccessExpr]) {
+    let mut names = match root {
+        ast::Expr::Identifier(name) => vec![name.clone()],
+        ast::Expr::CompoundIdentifier(names) => names.clone(),
+        _ => return (None, chain),
+    };
+    while let [ast::AccessExpr::Dot(ast::Expr::Identifier(name)), behind @ ..] = chain {
+        names.push(name.clone());
+        chain = behind;
+    }
+    ((names.len() > 1).then(|| ast::Expr::CompoundIdentifier(names)), chain)
 }
 
 /// Whether an operator between them is one of arrays.

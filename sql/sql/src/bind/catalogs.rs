@@ -11,7 +11,7 @@ use types::cast::CastContext;
 use types::{DataType, Error, Result, Value};
 
 use super::binder::{Binder, Typed, as_shown, fold, labels};
-use super::from::From;
+use super::relations::From;
 use super::scope::ScopeColumn;
 use super::system::{
     System, SystemCall, SystemColumn, SystemRelation, SystemRows, as_array, counts_from_0,

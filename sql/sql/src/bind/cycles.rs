@@ -29,7 +29,7 @@ use super::constraints::{Moment, children_of, going_with};
 use super::dml::delete_step;
 use super::items::{Item, Source};
 use super::plan::{Wishes, plan};
-use super::row_functions::rows_of_arrays;
+use super::row_calls::rows_of_arrays;
 use super::state::{Following, Waits};
 use crate::schema::catalog::{Catalog, ForeignKey, ReferenceAction, Table};
 

@@ -11,13 +11,12 @@ use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed};
 use super::constraints::{Moment, NewKey};
-use super::records::is_row;
-use super::row_functions::positional;
 use super::scope::Scope;
 use super::state::{EndChecks, Following};
 use crate::schema::catalog::{Catalog, Table};
 use crate::schema::sequence::Identity;
 use crate::syntax::changes::is_default;
+use crate::syntax::exprs::{is_row, positional};
 use crate::syntax::names::{fold, simple_name};
 
 /// A data-modifying statement that has become steps.

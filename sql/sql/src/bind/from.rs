@@ -13,44 +13,14 @@ use super::applied::Subquery;
 use super::binder::Binder;
 use super::items::{Item, Source};
 use super::joins::{First, may_leave_out_before};
-use super::row_functions::{
-    IN_FROM, each_input, gives_rows, json_rows, needs, positional, side_by_side,
-};
-use super::scope::{ReadView, Scope, ScopeColumn};
+use super::relations::{From, add_derived, check_alias, rename};
+use super::row_calls::{each_input, needs, side_by_side};
+use super::row_functions::{IN_FROM, gives_rows, json_rows};
+use super::scope::{ReadView, Scope};
 use super::state::{Applied, Gives};
-use super::with::returns_nothing;
-use crate::schema::catalog::{Commented, Table, View};
+use crate::schema::catalog::{Commented, View};
+use crate::syntax::exprs::positional;
 use crate::syntax::names::{bare, fold, object_name};
-
-/// A bound FROM clause: names, relations, and the conditions of its inner joins.
-#[derive(Default)]
-pub(super) struct From {
-    pub scope: Scope,
-    pub items: Vec<Item>,
-    pub conditions: Vec<Expr>,
-    /// Relations in front that the clause itself does not see: the target of UPDATE or DELETE.
-    pub hidden: usize,
-}
-
-impl From {
-    pub fn add_table(&mut self, table: &Arc<Table>, name: &str) {
-        let offset = self.scope.width();
-        let width = table.schema.columns.len() as u16;
-        self.scope.add_table(table, name);
-        self.items.push(Item::new(Source::Table(table.clone()), offset, width));
-    }
-
-    /// What a condition or a function in the clause may refer to.
-    pub fn in_sight(&self) -> Scope {
-        self.in_sight_from(self.hidden)
-    }
-
-    /// A join's condition sees the relations of that join.
-    pub fn in_sight_from(&self, first: usize) -> Scope {
-        let relations = self.scope.relations.iter().skip(first).cloned().collect();
-        Scope { relations, order: Vec::new() }
-    }
-}
 
 impl Binder<'_> {
     pub(super) fn bind_from(&mut self, from: &[ast::TableWithJoins]) -> Result<From> {
@@ -347,20 +317,15 @@ impl Binder<'_> {
     }
 }
 
+fn returns_nothing(name: &str) -> Error {
+    let what = format!("WITH query \"{name}\" does not have a RETURNING clause");
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+}
+
 fn last_name(name: &ast::ObjectName) -> String {
     match name.0.last() {
         Some(ast::ObjectNamePart::Identifier(ident)) => fold(ident),
         _ => name.to_string(),
-    }
-}
-
-pub(super) fn check_alias(from: &From, name: &str) -> Result<()> {
-    match from.scope.relation(name) {
-        None => Ok(()),
-        Some(_) => Err(Error::new(
-            SqlState(*b"42712"),
-            format!("table name \"{name}\" specified more than once"),
-        )),
     }
 }
 
@@ -385,43 +350,6 @@ fn add_calls(
         && let Source::Query(calls) = source
     {
         *source = Source::Calls(std::mem::replace(calls, Query::Values(Box::default())));
-    }
-    Ok(())
-}
-
-pub(super) fn add_derived(
-    from: &mut From,
-    name: &str,
-    columns: Vec<(String, DataType)>,
-    alias: Option<&ast::TableAlias>,
-    query: Query,
-) -> Result<()> {
-    check_alias(from, name)?;
-    let offset = from.scope.width();
-    let mut columns: Vec<ScopeColumn> =
-        columns.into_iter().map(|(name, data_type)| ScopeColumn::new(name, data_type)).collect();
-    if let Some(alias) = alias {
-        rename(&mut columns, alias)?;
-    }
-    let width = columns.len() as u16;
-    from.scope.add(name, columns, None);
-    from.items.push(Item::new(Source::Query(query), offset, width));
-    Ok(())
-}
-
-/// `AS t(a, b)`.
-fn rename(columns: &mut [ScopeColumn], alias: &ast::TableAlias) -> Result<()> {
-    let mut visible = columns.iter_mut().filter(|c| c.is_shown());
-    for column in &alias.columns {
-        match visible.next() {
-            Some(renamed) => renamed.name = fold(&column.name),
-            None => {
-                return Err(Error::new(
-                    SqlState::INVALID_COLUMN_REFERENCE,
-                    format!("table \"{}\" has fewer columns than its alias names", alias.name),
-                ));
-            }
-        }
     }
     Ok(())
 }

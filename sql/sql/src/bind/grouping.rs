@@ -14,10 +14,10 @@ use types::{DataType, Error, Result, SqlState, Value};
 use super::binder::{Binder, Typed};
 use super::operators::comparable;
 use super::placeholders::{FIRST_AGGREGATE, FIRST_GROUPING, is_grouping, is_window};
-use super::row_functions::positional;
 use super::scope::Scope;
 use super::select::{Output, ordinal};
 use super::state::Place;
+use crate::syntax::exprs::positional;
 use crate::syntax::names::{fold, function_name};
 
 const SETS_MAX: usize = 4096;

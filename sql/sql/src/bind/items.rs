@@ -6,7 +6,7 @@ use std::sync::Arc;
 use procedure::{Expr, Query};
 use types::ColumnId;
 
-use super::row_functions::needs;
+use super::row_calls::needs;
 use super::state::{Applied, Gives};
 use crate::schema::catalog::Table;
 

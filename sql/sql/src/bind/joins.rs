@@ -11,10 +11,10 @@ use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
-use super::from::{From, add_derived, check_alias};
 use super::items::{Item, Source};
 use super::placeholders::has_applied;
 use super::plan::{Wishes, conjuncts, plan};
+use super::relations::{From, add_derived, check_alias};
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::shape::projected;
 use super::state::Place;

@@ -13,6 +13,7 @@ use types::{DataType, Error, Result, SqlState, Value, Zone};
 use super::aggregates::not_for_types;
 use super::binder::{Binder, Typed, fold};
 use super::scope::Scope;
+use crate::syntax::exprs::positional;
 use crate::syntax::names::fold as fold_name;
 
 /// Of these an argument may be a whole row.
@@ -427,7 +428,7 @@ impl Binder<'_> {
             ast::Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("row") => {
                 let ast::FunctionArguments::List(list) = &call.args else { return Ok(None) };
                 for (place, field) in list.args.iter().enumerate() {
-                    let value = self.expression(scope, super::row_functions::positional(field)?)?;
+                    let value = self.expression(scope, positional(field)?)?;
                     parts.push(Expr::Const(Value::text(format!("f{}", place + 1))));
                     parts.push(self.as_json(value)?);
                 }

@@ -42,17 +42,10 @@ impl Binder<'_> {
 
     pub(super) fn concat(&mut self, left: Typed, right: Typed) -> Result<Typed> {
         let (left, right) = (self.shown_text(left)?, self.shown_text(right)?);
-        let element_of = |array: &Typed, element: &Typed| match &array.data_type {
-            DataType::Array(of) => {
-                !matches!(element.data_type, DataType::Array(_) | DataType::Unknown)
-                    && common_type(of, &element.data_type).is_some()
-            }
-            _ => false,
-        };
-        if element_of(&left, &right) {
+        if is_element_of(&right, &left) {
             return self.call_by_name("array_append", vec![left, right]);
         }
-        if element_of(&right, &left) {
+        if is_element_of(&left, &right) {
             return self.call_by_name("array_prepend", vec![left, right]);
         }
         let is_array = |side: &Typed| matches!(side.data_type, DataType::Array(_));
@@ -264,6 +257,17 @@ impl Binder<'_> {
         }
         let expr = Expr::AnyEqual { input: Box::new(input), array: Box::new(array) };
         Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+}
+
+/// Whether `||` adds the one to the array that the other is.
+fn is_element_of(element: &Typed, array: &Typed) -> bool {
+    match &array.data_type {
+        DataType::Array(of) => {
+            !matches!(element.data_type, DataType::Array(_) | DataType::Unknown)
+                && common_type(of, &element.data_type).is_some()
+        }
+        _ => false,
     }
 }
 

@@ -24,7 +24,7 @@ use types::Result;
 use super::items::{Item, Source};
 use super::paths::{Bounding, Path, index_nullability, indexes, mirrored, path_by};
 use super::placeholders::{FIRST_CALLED, FIRST_WINDOW};
-use super::row_functions::{each_input, side_by_side};
+use super::row_calls::{each_input, side_by_side};
 use super::state::{Applied, Gives};
 use crate::schema::catalog::Table;
 

@@ -9,11 +9,11 @@ use types::{DataType, Error, Result, SqlState, Value};
 use super::applied::Subquery;
 use super::binder::{Binder, Typed};
 use super::operator_names::{comparison_by, regex_operator, spelled_out};
-use super::row_functions::positional;
 use super::scope::Scope;
 use super::state::Gives;
 use super::subquery::verdict;
 use super::system::as_array;
+use crate::syntax::exprs::positional;
 use crate::syntax::names::function_name;
 
 /// Of which rows a comparison has to be true.

@@ -9,17 +9,14 @@
 //! that is never NULL tells: one of the table's key, or a constant that is put after the columns
 //! of a subquery.
 
-use procedure::{Column, Expr, Function, Query};
+use procedure::{Column, Expr, Function};
 use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Field, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed, fold};
-use super::from::From;
-use super::items::Source;
 use super::scope::{ROW_ID_NAME, Relation, Scope, ScopeColumn};
-use super::state::Gives;
-use crate::syntax::names::fold as fold_name;
+use crate::syntax::exprs::{is_row, is_row_call, named_alone, positional};
 
 impl Typed {
     /// A row of these fields.
@@ -90,40 +87,6 @@ impl Relation {
             row.expr = Expr::Case { whens, otherwise: Box::new(row.expr) };
         }
         row
-    }
-}
-
-impl From {
-    /// The relation that was added last may be left out by an outer join: where it has no column
-    /// that tells, it is given one.
-    pub fn mark_presence(&mut self, relations_before: usize) {
-        let [relation] = &mut self.scope.relations[relations_before..] else { return };
-        let Some(item) = self.items.last_mut() else { return };
-        let query = match &mut item.source {
-            _ if relation.presence.is_some() => return,
-            Source::Query(query) => query,
-            Source::Applied(applied) if applied.gives == Gives::Rows => &mut applied.query,
-            _ => return,
-        };
-        let width = relation.columns.len() as u16;
-        let (given, is_there) = (std::mem::replace(query, Query::Values(Box::default())), || {
-            Expr::Const(Value::Bool(true))
-        });
-        *query = match given {
-            Query::Project { input, expressions } => {
-                let expressions = expressions.into_iter().chain([is_there()]).collect();
-                Query::Project { input, expressions }
-            }
-            given => {
-                let columns = (0..width).map(Expr::Column);
-                let expressions = columns.chain([is_there()]).collect();
-                Query::Project { input: Box::new(given), expressions }
-            }
-        };
-        item.width += 1;
-        let column = ScopeColumn::new(String::new(), DataType::Bool);
-        relation.columns.push(ScopeColumn { hidden: true, ..column });
-        relation.presence = Some(width);
     }
 }
 
@@ -240,7 +203,7 @@ impl Binder<'_> {
             ast::FunctionArg::Unnamed(ast::FunctionArgExpr::QualifiedWildcard(name)) => {
                 self.row_named(scope, name)
             }
-            arg => self.argument_of(scope, function, super::row_functions::positional(arg)?),
+            arg => self.argument_of(scope, function, positional(arg)?),
         }
     }
 
@@ -405,32 +368,6 @@ impl Binder<'_> {
 fn no_relation(name: &str) -> Error {
     let what = format!("missing FROM-clause entry for table \"{name}\"");
     Error::new(SqlState::UNDEFINED_TABLE, what)
-}
-
-fn is_row_call(call: &ast::Function) -> bool {
-    let is_row =
-        |name: &ast::Ident| name.quote_style.is_none() && name.value.eq_ignore_ascii_case("row");
-    let [ast::ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else { return false };
-    call.over.is_none() && is_row(name)
-}
-
-/// Whether it is a row that is spelled out.
-pub(super) fn is_row(expr: &ast::Expr) -> bool {
-    match expr {
-        ast::Expr::Nested(inner) => is_row(inner),
-        ast::Expr::Tuple(_) => true,
-        ast::Expr::Function(call) => is_row_call(call),
-        _ => false,
-    }
-}
-
-/// The relation that an expression names as a whole, or could.
-pub(super) fn named_alone(expr: &ast::Expr) -> Option<String> {
-    match expr {
-        ast::Expr::Nested(inner) => named_alone(inner),
-        ast::Expr::Identifier(name) => Some(fold_name(name)),
-        _ => None,
-    }
 }
 
 fn has_unknown(data_type: &DataType) -> bool {

@@ -6,7 +6,7 @@
 //! all side by side, as PostgreSQL has it.
 
 use procedure::query::RowFunction;
-use procedure::{Column, Expr, Function, JsonRows, Query, Reg};
+use procedure::{Column, Expr, Function, JsonRows, Query};
 use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, Value};
@@ -14,9 +14,11 @@ use types::{DataType, Error, Result, SqlState, Value};
 use super::binder::{Binder, Typed, fold};
 use super::placeholders::{FIRST_CALLED, is_called};
 use super::records::record_of;
+use super::row_calls::each_input;
 use super::scope::Scope;
 use super::state::Windows;
 use super::system::as_array;
+use crate::syntax::exprs::positional;
 
 pub(super) fn gives_rows(name: &str) -> bool {
     json_rows(name).is_some()
@@ -317,51 +319,4 @@ fn does_not_exist(name: &str, arguments: &[Typed]) -> Error {
         format!("function {name}({}) does not exist", types.join(", ")),
     )
     .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
-}
-
-/// The columns of the rows that a call is made for.
-pub(super) fn needs(call: &Query) -> Vec<u16> {
-    match call {
-        Query::Call { inputs, .. } => inputs.iter().flat_map(Expr::columns).collect(),
-        Query::RowsFrom { inputs, .. } => inputs.iter().flat_map(needs).collect(),
-        // Its expressions are over the call's own rows.
-        Query::Project { input, .. } => needs(input),
-        _ => Vec::new(),
-    }
-}
-
-/// Visits what a call is made of.
-pub(super) fn each_input(call: &mut Query, visit: &mut dyn FnMut(&mut Expr)) {
-    match call {
-        Query::Call { inputs, .. } => inputs.iter_mut().for_each(visit),
-        Query::RowsFrom { inputs, .. } => {
-            inputs.iter_mut().for_each(|call| each_input(call, visit))
-        }
-        Query::Project { input, .. } => each_input(input, visit),
-        _ => {}
-    }
-}
-
-/// Several calls as one relation.
-pub(super) fn side_by_side(mut calls: Vec<Query>, numbered: bool) -> Query {
-    match calls.len() {
-        1 if !numbered => calls.remove(0),
-        _ => Query::RowsFrom { inputs: calls.into(), numbered },
-    }
-}
-
-pub(super) fn positional(arg: &ast::FunctionArg) -> Result<&ast::Expr> {
-    match arg {
-        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Ok(expr),
-        other => Err(Error::unsupported(format_args!("the argument {other}"))),
-    }
-}
-
-/// Rows of which each register has a column.
-pub(super) fn rows_of_arrays(arrays: &[Reg]) -> Query {
-    let elements = arrays.iter().map(|array| Query::Call {
-        function: RowFunction::Elements,
-        inputs: [Expr::Reg(*array)].into(),
-    });
-    side_by_side(elements.collect(), false)
 }

@@ -11,9 +11,10 @@ use types::{DataType, Error, Result, SqlState};
 use super::applied::Subquery;
 use super::binder::{Binder, Typed, fold};
 use super::operators::negated_if;
-use super::records::{is_row, record_of};
+use super::records::record_of;
 use super::scope::Scope;
 use super::state::Gives;
+use crate::syntax::exprs::is_row;
 
 impl Binder<'_> {
     /// `None` where the sides are no rows that are spelled out.

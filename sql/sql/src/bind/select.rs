@@ -7,12 +7,12 @@ use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
-use super::from::From;
 use super::grouping::not_of_groups;
 use super::operators::{comparable, ordered};
 use super::output_names::output_name;
 use super::plan::conjuncts;
 use super::recursive::in_step;
+use super::relations::From;
 use super::row_functions::check_calls;
 use super::scope::{ROW_ID_NAME, Scope, ScopeColumn};
 use super::select_body::SelectBody;

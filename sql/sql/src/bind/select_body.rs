@@ -6,11 +6,11 @@ use types::{Error, Result};
 
 use super::aggregates::over_groups;
 use super::applied::OfGroups;
-use super::from::From;
 use super::grouping::{Groups, grouped};
 use super::placeholders::{FIRST_WINDOW, is_applied, is_called, is_window};
 use super::plan::{Planned, Wishes, plan};
-use super::row_functions::needs;
+use super::relations::From;
+use super::row_calls::needs;
 use super::scope::Scope;
 use super::shape::{Tail, first_of_each, limited, projected, sorted};
 use super::state::{Applications, Applied};

@@ -11,9 +11,9 @@ use super::applied::Subquery;
 use super::binder::{Binder, Typed};
 use super::operators::negated_if;
 use super::quantified::{Compared, Quantifier};
-use super::records::is_row;
 use super::scope::Scope;
 use super::state::Gives;
+use crate::syntax::exprs::is_row;
 
 impl Binder<'_> {
     pub(super) fn of_expression(&mut self, scope: &Scope, query: &ast::Query) -> Result<Subquery> {

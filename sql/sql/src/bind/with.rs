@@ -25,7 +25,7 @@ use types::{ColumnId, DataType, Error, Result, SqlState};
 use super::binder::Binder;
 use super::dml::{Dml, Returning};
 use super::recursive::{check_names, in_order, is_recursive, name_columns};
-use super::row_functions::rows_of_arrays;
+use super::row_calls::rows_of_arrays;
 use super::state::{BoundQuery, CommonTable, EndChecks, Late};
 use crate::bind::statement::Statement;
 use crate::schema::catalog::Catalog;
@@ -263,13 +263,8 @@ fn places_of(name: &str, query: &ast::Query) -> usize {
     places
 }
 
-pub(super) fn not_on_top() -> Error {
+fn not_on_top() -> Error {
     let what = "WITH clause containing a data-modifying statement must be at the top level";
-    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
-}
-
-pub(super) fn returns_nothing(name: &str) -> Error {
-    let what = format!("WITH query \"{name}\" does not have a RETURNING clause");
     Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
 }
 

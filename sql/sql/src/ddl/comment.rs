@@ -5,6 +5,8 @@
 //! renamed, and goes with what is dropped. It is part of the schema, so every replica has it; the
 //! last text said counts, and NULL or an empty one takes it away.
 
+use std::sync::Arc;
+
 use sqlparser::ast;
 use types::{Error, IndexId, Result, SqlState, TableId};
 
@@ -83,20 +85,8 @@ impl Catalog {
     ) -> Result<Commented> {
         use ast::CommentObject as K;
         match kind {
-            K::Table => {
-                let name = object_name(name)?;
-                match self.find_table(&name).filter(|table| table.materialized.is_none()) {
-                    Some(table) => Ok(Commented::Table(table.id())),
-                    None => Err(self.not_a(&name, "table")),
-                }
-            }
-            K::MaterializedView => {
-                let name = object_name(name)?;
-                match self.find_table(&name).filter(|table| table.materialized.is_some()) {
-                    Some(table) => Ok(Commented::Table(table.id())),
-                    None => Err(self.not_a(&name, "materialized view")),
-                }
-            }
+            K::Table => self.commented_table(name, false),
+            K::MaterializedView => self.commented_table(name, true),
             K::View => {
                 let name = object_name(name)?;
                 match self.view(&name) {
@@ -148,6 +138,16 @@ impl Catalog {
                 )),
             },
             other => Err(Error::unsupported(format_args!("COMMENT ON {other}"))),
+        }
+    }
+
+    fn commented_table(&self, name: &ast::ObjectName, materialized: bool) -> Result<Commented> {
+        let name = object_name(name)?;
+        let is_one = |table: &&Arc<Table>| table.materialized.is_some() == materialized;
+        match (self.find_table(&name).filter(is_one), materialized) {
+            (Some(table), _) => Ok(Commented::Table(table.id())),
+            (None, true) => Err(self.not_a(&name, "materialized view")),
+            (None, false) => Err(self.not_a(&name, "table")),
         }
     }
 

@@ -17,6 +17,7 @@ mod materialized;
 mod options;
 mod organisations;
 mod owned;
+mod permission;
 mod policies;
 mod primary_key;
 mod rename;

@@ -56,7 +56,7 @@ impl<'a> Tokens<'a> {
             .map(|token| without_placeholder(token, parameters))
             .collect::<Result<_>>()?;
         let mut tokens = with_ranges(tokens);
-        crate::syntax::rewrites::spell_isnull(&mut tokens);
+        crate::syntax::tokens::spell_isnull(&mut tokens);
         Ok(Tokens { tokens, at: 0, path })
     }
 
@@ -222,7 +222,7 @@ impl<'a> Tokens<'a> {
     pub fn data_type(self) -> Result<ast::DataType> {
         let (path, catalog) = self.path;
         let mut data_type = self.parse(|parser| parser.parse_data_type())?;
-        path.settle_type(catalog, &mut data_type);
+        path.resolve_type(catalog, &mut data_type);
         Ok(data_type)
     }
 

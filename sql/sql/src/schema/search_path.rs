@@ -29,7 +29,9 @@
 //! *Cost.* One walk through the tree, of sessions that have set a path, once for each binding.
 
 mod own;
+mod statements;
 mod tables;
+mod type_names;
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -39,14 +41,11 @@ use sqlparser::ast::{self, Ident, ObjectName, VisitMut, VisitorMut};
 use types::{Error, Result, SqlState};
 
 use crate::schema::catalog::{Catalog, View};
-use crate::syntax::ddl::{AlterSequence, Ddl, SequenceOptions};
-use crate::syntax::grants::{GrantTarget, Owned};
 use crate::syntax::names::{PUBLIC, bare, fold, key, object_name, quoted_if_needed};
 use crate::syntax::parse::name_in;
 use crate::syntax::parsed::{Body, Parsed};
 use crate::syntax::path::SearchPath;
 use crate::syntax::sequence::sequence_text;
-use crate::syntax::user_types::TypeStatement;
 
 impl SearchPath {
     /// Those that there are, without the system's, which come first whatever the path says.
@@ -163,7 +162,7 @@ impl SearchPath {
     }
 
     /// The same for a type that a routine's body names.
-    pub(crate) fn settle_type(&self, catalog: &Catalog, data_type: &mut ast::DataType) {
+    pub(crate) fn resolve_type(&self, catalog: &Catalog, data_type: &mut ast::DataType) {
         let catalog = catalog.ledger();
         if !self.is_usual(catalog) {
             Resolver::new(self, catalog).data_type(data_type);
@@ -330,243 +329,6 @@ impl<'a> Resolver<'a> {
         });
         missing
     }
-
-    fn body(&mut self, body: &mut Body) -> Result<()> {
-        match body {
-            Body::Statement(statement) => {
-                self.visit(&mut **statement)?;
-                self.view(statement)
-            }
-            Body::CreateRoutine { definition, .. } => {
-                self.made(&mut definition.name)?;
-                self.signature(definition);
-                self.visit(&mut **definition)
-            }
-            Body::DropRoutine { definition, .. } => {
-                definition.func_desc.iter_mut().for_each(|desc| self.routine(&mut desc.name));
-                Ok(())
-            }
-            Body::TableAs(definition) => {
-                self.visit(&mut *definition.query)?;
-                match definition.temporary {
-                    true => self.made_temporary(&mut definition.name),
-                    false => self.made(&mut definition.name),
-                }
-            }
-            Body::Ddl(ddl) => self.ddl(ddl),
-            Body::Refresh { name, .. } => self.must_find(name),
-            Body::Declare { query, .. } => self.body(&mut query.body),
-            _ => Ok(()),
-        }
-    }
-
-    /// What sqlparser has no tree for.
-    fn ddl(&mut self, ddl: &mut Ddl) -> Result<()> {
-        match ddl {
-            Ddl::CreateSequence { name, options, .. } => {
-                self.options(options)?;
-                self.made(name)
-            }
-            Ddl::AlterSequence { name, change, .. } => {
-                if let AlterSequence::Options(options) = change {
-                    self.options(options)?;
-                }
-                self.must_find(name)
-            }
-            Ddl::Grant(statement) => match &mut statement.on {
-                GrantTarget::Tables(names) | GrantTarget::Sequences(names) => {
-                    names.iter_mut().try_for_each(|name| self.must_find(name))
-                }
-                GrantTarget::Routines(names) => {
-                    names.iter_mut().for_each(|name| self.routine(name));
-                    Ok(())
-                }
-                _ => Ok(()),
-            },
-            Ddl::ChangeOwner {
-                owned: Owned::Table | Owned::View | Owned::Sequence, name, ..
-            } => self.must_find(name),
-            Ddl::ChangeOwner { owned: Owned::Routine, name, .. } => {
-                self.routine(name);
-                Ok(())
-            }
-            Ddl::ApprovalPolicy(statement) => match statement.of {
-                Owned::Table if statement.if_exists => {
-                    if self.must_find(&mut statement.name).is_err() {
-                        with_schema(&mut statement.name, "");
-                    }
-                    Ok(())
-                }
-                Owned::Table => self.must_find(&mut statement.name),
-                Owned::Routine => {
-                    self.routine(&mut statement.name);
-                    Ok(())
-                }
-                _ => Ok(()),
-            },
-            Ddl::Type(statement) => self.type_statement(statement),
-            Ddl::ChangeOwner { owned: Owned::Type, name, .. } => {
-                self.type_name(name);
-                Ok(())
-            }
-            Ddl::CreateMaterialized { create, .. } => {
-                self.visit(&mut *create.query)?;
-                if self.met_temporary.get() {
-                    let what = "materialized views must not use temporary tables or views";
-                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
-                }
-                self.made(&mut create.name)
-            }
-            Ddl::Refresh { name, .. }
-            | Ddl::AlterIdentity { table: name, .. }
-            | Ddl::Rename { name, .. }
-            | Ddl::CommentOnConstraint { table: name, .. } => self.must_find(name),
-            _ => Ok(()),
-        }
-    }
-
-    fn type_statement(&self, statement: &mut TypeStatement) -> Result<()> {
-        use TypeStatement as S;
-        match statement {
-            S::CreateEnum { name, .. } => self.made(name),
-            S::Drop { names, .. } => {
-                names.iter_mut().for_each(|name| self.type_name(name));
-                Ok(())
-            }
-            S::AddLabel { name, .. }
-            | S::RenameLabel { name, .. }
-            | S::Rename { name, .. }
-            | S::SetSchema { name, .. } => {
-                self.type_name(name);
-                Ok(())
-            }
-        }
-    }
-
-    /// A name that is no type's of the path is given a schema in which it is none either, unless it
-    /// is nowhere.
-    fn type_name(&self, name: &mut ObjectName) {
-        let Some(bare) = alone(name) else { return };
-        let has = |schema: &&&str| self.catalog.find_enum(&key(schema, &bare)).is_some();
-        match self.schemas.iter().find(has) {
-            Some(schema) => with_schema(name, schema),
-            None if self.catalog.find_enum(&bare).is_some() => with_schema(name, "pg_catalog"),
-            None => {}
-        }
-    }
-
-    fn data_type(&self, data_type: &mut ast::DataType) {
-        match data_type {
-            ast::DataType::Custom(name, modifiers) if modifiers.is_empty() => self.type_name(name),
-            ast::DataType::Array(
-                ast::ArrayElemTypeDef::SquareBracket(element, _)
-                | ast::ArrayElemTypeDef::AngleBracket(element),
-            ) => self.data_type(element),
-            ast::DataType::Table(Some(columns)) => {
-                columns.iter_mut().for_each(|column| self.data_type(&mut column.data_type));
-            }
-            _ => {}
-        }
-    }
-
-    /// The types of a routine's parameters and results.
-    fn signature(&self, definition: &mut ast::CreateFunction) {
-        let arguments = definition.args.iter_mut().flatten();
-        arguments.for_each(|argument| self.data_type(&mut argument.data_type));
-        if let Some(
-            ast::FunctionReturnType::DataType(returned) | ast::FunctionReturnType::SetOf(returned),
-        ) = &mut definition.return_type
-        {
-            self.data_type(returned);
-        }
-    }
-
-    /// OWNED BY names a column.
-    fn options(&self, options: &mut SequenceOptions) -> Result<()> {
-        match &mut options.owned_by {
-            Some(Some(column)) => self.column(column),
-            _ => Ok(()),
-        }
-    }
-
-    /// `table.column`.
-    fn column(&self, name: &mut ObjectName) -> Result<()> {
-        let Some(column) = name.0.pop() else { return Ok(()) };
-        let found = self.must_find(name);
-        name.0.push(column);
-        found
-    }
-
-    /// What a statement changes, which is none of its WITH.
-    fn changed(&self, target: &mut ast::TableFactor) -> Result<()> {
-        match target {
-            ast::TableFactor::Table { name, args: None, .. } => self.must_find(name),
-            _ => Ok(()),
-        }
-    }
-
-    fn comment(&self, kind: ast::CommentObject, name: &mut ObjectName) -> Result<()> {
-        use ast::CommentObject as K;
-        match kind {
-            K::Table | K::View | K::MaterializedView | K::Index | K::Sequence => {
-                self.must_find(name)
-            }
-            K::Column => self.column(name),
-            K::Type => {
-                self.type_name(name);
-                Ok(())
-            }
-            K::Function | K::Procedure => {
-                self.routine(name);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn statement(&mut self, statement: &mut ast::Statement) -> Result<()> {
-        use ast::Statement as S;
-        match statement {
-            S::CreateTable(create) => self.create_table(create),
-            S::CreateView(create) if create.temporary => self.made_temporary(&mut create.name),
-            S::CreateView(create) => {
-                self.is_alone = alone(&create.name).is_some();
-                self.made(&mut create.name)
-            }
-            S::AlterTable(alter) => self.alter_table(alter),
-            S::Insert(insert) => match &mut insert.table {
-                ast::TableObject::TableName(name) => self.must_find(name),
-                _ => Ok(()),
-            },
-            S::Update(update) => self.changed(&mut update.table.relation),
-            S::Delete(delete) => {
-                let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) =
-                    &mut delete.from;
-                from.iter_mut().take(1).try_for_each(|table| self.changed(&mut table.relation))
-            }
-            S::Merge(merge) => self.changed(&mut merge.table),
-            S::Call(call) => {
-                self.routine(&mut call.name);
-                Ok(())
-            }
-            S::Comment { object_type, object_name, .. } => self.comment(*object_type, object_name),
-            S::Copy { source: ast::CopySource::Table { table_name, .. }, .. } => {
-                self.must_find(table_name)
-            }
-            S::Lock(lock) => {
-                lock.tables.iter_mut().try_for_each(|target| self.must_find(&mut target.name))
-            }
-            S::Drop { object_type, names, if_exists, .. } => match object_type {
-                ast::ObjectType::Table
-                | ast::ObjectType::View
-                | ast::ObjectType::MaterializedView
-                | ast::ObjectType::Index
-                | ast::ObjectType::Sequence => self.dropped(names, *if_exists),
-                _ => Ok(()),
-            },
-            _ => Ok(()),
-        }
-    }
 }
 
 fn flow(result: Result<()>) -> ControlFlow<Error> {
@@ -680,7 +442,7 @@ mod tests {
         }
         let once = parsed.clone();
         path.resolve(catalog, &mut parsed).unwrap();
-        assert_eq!(parsed, once, "settled twice: {text}");
+        assert_eq!(parsed, once, "resolved twice: {text}");
         match parsed.body {
             Body::Statement(statement) => statement.to_string().replace('"', ""),
             other => panic!("{other:?}"),

@@ -19,7 +19,8 @@ use types::{Error, Result, SqlState};
 use crate::syntax::dialect::Ledger;
 use crate::syntax::errors::parser_error;
 use crate::syntax::names::{fold, quoted};
-use crate::syntax::roles::{RoleSpec, spec, word};
+use crate::syntax::roles::{RoleSpec, spec};
+use crate::syntax::words::word;
 
 type Read<T> = std::result::Result<T, ParserError>;
 

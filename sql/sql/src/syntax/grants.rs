@@ -1,14 +1,14 @@
-//! GRANT and REVOKE of privileges, of objects and of those to come, and ALTER … OWNER TO.
+//! GRANT and REVOKE of privileges, of objects and of those to come.
 
 use identity::{Kind, Privileges};
 use sqlparser::ast;
 use sqlparser::keywords::Keyword as K;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::Token;
 
-use crate::syntax::ddl::Ddl;
 use crate::syntax::names::fold;
-use crate::syntax::roles::{RoleSpec, granted_by, spec, specs, word};
+use crate::syntax::roles::{RoleSpec, granted_by, spec, specs};
+use crate::syntax::words::{routine, word};
 
 type Read<T> = Result<T, ParserError>;
 
@@ -87,44 +87,17 @@ impl Owned {
     }
 }
 
-pub(crate) fn is_word(token: &TokenWithSpan, name: &str) -> bool {
-    matches!(&token.token, Token::Word(word)
-        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name))
-}
-
 fn fault(what: impl Into<String>) -> ParserError {
     ParserError::ParserError(what.into())
 }
 
-/// Whether a statement of these first words, that grants no role, is read here.
-pub(crate) fn are_of_privileges(words: &[K], tokens: &[TokenWithSpan]) -> bool {
-    match words {
-        [K::GRANT | K::REVOKE, ..]
-        | [K::ALTER, K::DEFAULT, K::PRIVILEGES, ..]
-        | [K::DROP, K::OWNED, K::BY, ..] => true,
-        // sqlparser has no keyword for it.
-        [_, K::OWNED, K::BY, ..] => tokens.first().is_some_and(|first| is_word(first, "reassign")),
-        _ => false,
-    }
-}
-
-/// A statement that [`are_of_privileges`] has told.
-pub(crate) fn statement(words: &[K], parser: &mut Parser<'_>) -> Read<Ddl> {
-    let before = if let [K::GRANT | K::REVOKE, ..] = words { 1 } else { 3 };
-    (0..before).for_each(|_| drop(parser.next_token()));
-    match words.first() {
-        Some(kind @ (K::GRANT | K::REVOKE)) => {
-            let statement = read_on(parser, *kind == K::GRANT, target)?;
-            Ok(Ddl::Grant(Box::new(statement)))
-        }
-        Some(K::ALTER) => Ok(Ddl::DefaultPrivileges(Box::new(read_defaults(parser)?))),
-        Some(K::DROP) => drop_owned(parser),
-        _ => reassign_owned(parser),
-    }
+/// After GRANT or REVOKE.
+pub(crate) fn grant(parser: &mut Parser<'_>, grants: bool) -> Read<GrantStatement> {
+    read_on(parser, grants, target)
 }
 
 /// After ALTER DEFAULT PRIVILEGES.
-fn read_defaults(parser: &mut Parser<'_>) -> Read<DefaultPrivileges> {
+pub(crate) fn default_privileges(parser: &mut Parser<'_>) -> Read<DefaultPrivileges> {
     let (mut roles, mut schemas) = (Vec::new(), Vec::new());
     loop {
         if parser.parse_keyword(K::FOR) {
@@ -256,81 +229,4 @@ fn objects(parser: &mut Parser<'_>) -> Read<Vec<ast::ObjectName>> {
 fn identifiers(parser: &mut Parser<'_>) -> Read<Vec<String>> {
     let names = parser.parse_comma_separated(|parser| parser.parse_identifier())?;
     Ok(names.iter().map(fold).collect())
-}
-
-/// Routines are known by their names alone.
-pub(crate) fn routine(parser: &mut Parser<'_>) -> Read<ast::ObjectName> {
-    let name = parser.parse_object_name(false)?;
-    if parser.consume_token(&Token::LParen) {
-        let mut depth = 1;
-        while depth > 0 {
-            match parser.next_token().token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth -= 1,
-                Token::EOF => return Err(fault("Expected: ), found: EOF")),
-                _ => {}
-            }
-        }
-    }
-    Ok(name)
-}
-
-/// After DROP OWNED BY.
-fn drop_owned(parser: &mut Parser<'_>) -> Read<Ddl> {
-    let roles = specs(parser)?;
-    let cascade = parser.parse_one_of_keywords(&[K::CASCADE, K::RESTRICT]) == Some(K::CASCADE);
-    Ok(Ddl::DropOwned { roles, cascade })
-}
-
-/// After REASSIGN OWNED BY.
-fn reassign_owned(parser: &mut Parser<'_>) -> Read<Ddl> {
-    let roles = specs(parser)?;
-    parser.expect_keyword_is(K::TO)?;
-    Ok(Ddl::ReassignOwned { roles, to: spec(parser)? })
-}
-
-/// `ALTER kind [IF EXISTS] name OWNER TO role`.
-///
-/// `None`: it says something else.
-pub(crate) fn changed_owner(
-    tokens: &[TokenWithSpan],
-    parser: &mut Parser<'_>,
-) -> Option<Read<Ddl>> {
-    let is = is_word;
-    let [alter, _, .., owner, to, _] = tokens else { return None };
-    if !(is(alter, "alter") && is(owner, "owner") && is(to, "to")) {
-        return None;
-    }
-    let words = [
-        "table",
-        "view",
-        "sequence",
-        "function",
-        "procedure",
-        "routine",
-        "schema",
-        "type",
-        "database",
-    ];
-    let kind = tokens.get(1).and_then(|kind| words.into_iter().find(|word| is(kind, word)))?;
-    (0..2).for_each(|_| drop(parser.next_token()));
-    let owned = match kind {
-        "table" => Owned::Table,
-        "view" => Owned::View,
-        "sequence" => Owned::Sequence,
-        "schema" => Owned::Schema,
-        "type" => Owned::Type,
-        "database" => Owned::Database,
-        _ => Owned::Routine,
-    };
-    Some(behind_kind(parser, owned))
-}
-
-fn behind_kind(parser: &mut Parser<'_>, owned: Owned) -> Read<Ddl> {
-    let if_exists = parser.parse_keywords(&[K::IF, K::EXISTS]);
-    let _ = parser.parse_keyword(K::ONLY);
-    let name = routine(parser)?;
-    word(parser, &["owner"]).ok_or_else(|| fault("Expected: OWNER TO"))?;
-    parser.expect_keyword_is(K::TO)?;
-    Ok(Ddl::ChangeOwner { owned, if_exists, name, role: spec(parser)? })
 }

@@ -21,7 +21,7 @@ use types::Result;
 use crate::syntax::dialect::Ledger;
 use crate::syntax::errors::parser_error;
 use crate::syntax::names::fold;
-use crate::syntax::roles::word;
+use crate::syntax::words::word;
 
 type Read<T> = std::result::Result<T, ParserError>;
 

@@ -7,7 +7,7 @@ use types::Result;
 
 use crate::syntax::errors::Place;
 use crate::syntax::names::fold;
-use crate::syntax::parse::tokens_of;
+use crate::syntax::tokens::tokens_of;
 
 /// The text with another name for a database: of each name in the list after the word DATABASE.
 ///

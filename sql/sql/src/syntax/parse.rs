@@ -11,7 +11,7 @@
 use sqlparser::ast::{self, VisitMut};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::{Error, Result, SqlState};
 
 use crate::copy;
@@ -22,21 +22,20 @@ use crate::syntax::databases;
 use crate::syntax::ddl::Ddl;
 use crate::syntax::depth;
 use crate::syntax::dialect::Ledger;
-use crate::syntax::errors::{Place, parser_error, syntax_error, unexpected};
-use crate::syntax::grants;
+use crate::syntax::errors::{Place, parser_error, unexpected};
 use crate::syntax::materialized;
 use crate::syntax::merge;
 use crate::syntax::names::fold;
 use crate::syntax::organisations;
+use crate::syntax::owned;
 use crate::syntax::parsed::{Body, Cover, Parsed};
 use crate::syntax::place::Start;
 use crate::syntax::policies;
 use crate::syntax::rewrites;
 use crate::syntax::roles;
 use crate::syntax::sequence;
-use crate::syntax::size;
 use crate::syntax::table_as::{self, Definition};
-use crate::syntax::tokens;
+use crate::syntax::tokens::{self, tokens_of};
 use crate::syntax::user_types;
 
 /// Cuts `sql` into statements. A text without any gives one empty statement.
@@ -126,18 +125,6 @@ fn finish_query(tokens: &[TokenWithSpan], ddl: &mut Ddl) -> Result<()> {
         Ddl::CreateMaterialized { create, .. } => finish(tokens, &mut *create.query),
         _ => Ok(()),
     }
-}
-
-/// The tokens of a text, without blanks and comments.
-pub(crate) fn tokens_of(sql: &str) -> Result<Vec<TokenWithSpan>> {
-    size::check_text(sql)?;
-    let tokens = Tokenizer::new(&Ledger::for_tokens(0), sql)
-        .tokenize_with_location()
-        .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
-    let mut tokens = tokens::as_sqlparser_reads(sql, tokens)?;
-    rewrites::spell_isnull(&mut tokens);
-    size::check_tokens(tokens.len())?;
-    Ok(tokens)
 }
 
 /// Parses a text that must be exactly one expression, such as a PL/pgSQL condition.
@@ -289,7 +276,7 @@ fn own_grammar(
     parser: &mut Parser<'_>,
 ) -> Option<Read> {
     if let [Keyword::ALTER, ..] = words
-        && let Some(changed) = grants::changed_owner(tokens, parser)
+        && let Some(changed) = owned::changed_owner(tokens, parser)
     {
         return Some(changed.map(of_ddl));
     }
@@ -359,8 +346,8 @@ fn of_roles(words: &[Keyword], tokens: &[TokenWithSpan], parser: &mut Parser<'_>
             skip(parser, 1);
             roles::revoke(parser).map(of_role)
         }
-        words if grants::are_of_privileges(words, tokens) => {
-            grants::statement(words, parser).map(of_ddl)
+        words if owned::are_of_privileges(words, tokens) => {
+            owned::statement(words, parser).map(of_ddl)
         }
         _ => return None,
     })

@@ -14,8 +14,8 @@ use types::Result;
 
 use crate::syntax::dialect::Ledger;
 use crate::syntax::errors::parser_error;
-use crate::syntax::grants::{Owned, is_word, routine};
-use crate::syntax::roles::word;
+use crate::syntax::grants::Owned;
+use crate::syntax::words::{is_word, routine, word};
 
 type Read<T> = std::result::Result<T, ParserError>;
 

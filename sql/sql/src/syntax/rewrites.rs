@@ -8,6 +8,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use crate::syntax::assigned;
 use crate::syntax::ddl::{Ddl, Renamed};
 use crate::syntax::tokens;
+use crate::syntax::words::begins;
 
 type Read<T> = Result<T, ParserError>;
 
@@ -31,33 +32,6 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
         put_locks_last(statement);
         drop_locks_of_nothing(statement);
     }
-}
-
-/// `a ISNULL` is `a IS NULL`. A function may be called so, and what AS names.
-pub(crate) fn spell_isnull(tokens: &mut Vec<TokenWithSpan>) {
-    let ends_operand = |token: &Token| match token {
-        Token::Word(word) => word.keyword != Keyword::AS,
-        Token::RParen | Token::RBracket | Token::Number(..) | Token::Placeholder(_) => true,
-        other => matches!(other, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_)),
-    };
-    let is_it = |at: usize| {
-        let is_call = tokens.get(at + 1).is_some_and(|next| next.token == Token::LParen);
-        at > 0
-            && begins(&tokens[at..], &["isnull"])
-            && !is_call
-            && ends_operand(&tokens[at - 1].token)
-    };
-    if !(0..tokens.len()).any(is_it) {
-        return;
-    }
-    let spelt = (0..tokens.len()).flat_map(|at| {
-        let TokenWithSpan { token, span } = &tokens[at];
-        let words = if is_it(at) { &["IS", "NULL"][..] } else { &[] };
-        let kept = words.is_empty().then(|| token.clone());
-        let tokens = words.iter().map(|word| Token::make_keyword(word)).chain(kept);
-        tokens.map(|token| TokenWithSpan { token, span: *span }).collect::<Vec<_>>()
-    });
-    *tokens = spelt.collect();
 }
 
 /// Nothing waits for an index to go, so CONCURRENTLY says nothing.
@@ -171,14 +145,6 @@ fn rest_of_query(tokens: &[TokenWithSpan]) -> usize {
         false
     });
     ends.unwrap_or(tokens.len())
-}
-
-fn begins(tokens: &[TokenWithSpan], words: &[&str]) -> bool {
-    let is = |(token, word): (&TokenWithSpan, &&str)| {
-        matches!(&token.token, Token::Word(known)
-            if known.quote_style.is_none() && known.value.eq_ignore_ascii_case(word))
-    };
-    tokens.len() >= words.len() && tokens.iter().zip(words).all(is)
 }
 
 /// Whether a statement is SET CONSTRAINTS.

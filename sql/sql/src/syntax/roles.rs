@@ -12,6 +12,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::{Error, Result, SqlState};
 
 use crate::syntax::names::{fold, quoted};
+use crate::syntax::words::word;
 
 type Read<T> = Result<T, ParserError>;
 
@@ -302,15 +303,6 @@ fn password(parser: &mut Parser<'_>, options: &mut RoleOptions) -> Read<()> {
         },
     };
     once(&mut options.password, said.filter(|secret| !secret.0.is_empty()))
-}
-
-/// Takes the next word if it is one of these, without quotes.
-pub(crate) fn word<'w>(parser: &mut Parser<'_>, words: &[&'w str]) -> Option<&'w str> {
-    let Token::Word(next) = parser.peek_token().token else { return None };
-    let known = |word: &&&str| next.value.eq_ignore_ascii_case(word);
-    let word = words.iter().find(known).filter(|_| next.quote_style.is_none())?;
-    parser.next_token();
-    Some(word)
 }
 
 fn expected(parser: &mut Parser<'_>, what: &str) -> ParserError {

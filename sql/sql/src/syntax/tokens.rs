@@ -1,18 +1,57 @@
 //! Tokens as sqlparser has to be given them, where it reads PostgreSQL wrongly or not at all.
 
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Whitespace};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 use types::{Error, Result};
 
+use crate::syntax::dialect::Ledger;
 use crate::syntax::errors::syntax_error;
+use crate::syntax::size;
+use crate::syntax::words::begins;
+
+/// The tokens of a text, without blanks and comments.
+pub(crate) fn tokens_of(sql: &str) -> Result<Vec<TokenWithSpan>> {
+    size::check_text(sql)?;
+    let tokens = Tokenizer::new(&Ledger::for_tokens(0), sql)
+        .tokenize_with_location()
+        .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
+    let mut tokens = as_sqlparser_reads(sql, tokens)?;
+    spell_isnull(&mut tokens);
+    size::check_tokens(tokens.len())?;
+    Ok(tokens)
+}
+
+/// `a ISNULL` is `a IS NULL`. A function may be called so, and what AS names.
+pub(crate) fn spell_isnull(tokens: &mut Vec<TokenWithSpan>) {
+    let ends_operand = |token: &Token| match token {
+        Token::Word(word) => word.keyword != Keyword::AS,
+        Token::RParen | Token::RBracket | Token::Number(..) | Token::Placeholder(_) => true,
+        other => matches!(other, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_)),
+    };
+    let is_it = |at: usize| {
+        let is_call = tokens.get(at + 1).is_some_and(|next| next.token == Token::LParen);
+        at > 0
+            && begins(&tokens[at..], &["isnull"])
+            && !is_call
+            && ends_operand(&tokens[at - 1].token)
+    };
+    if !(0..tokens.len()).any(is_it) {
+        return;
+    }
+    let spelt = (0..tokens.len()).flat_map(|at| {
+        let TokenWithSpan { token, span } = &tokens[at];
+        let words = if is_it(at) { &["IS", "NULL"][..] } else { &[] };
+        let kept = words.is_empty().then(|| token.clone());
+        let tokens = words.iter().map(|word| Token::make_keyword(word)).chain(kept);
+        tokens.map(|token| TokenWithSpan { token, span: *span }).collect::<Vec<_>>()
+    });
+    *tokens = spelt.collect();
+}
 
 /// Where sqlparser reads PostgreSQL wrongly or not at all: strings that continue on another line
 /// are one, strings side by side are an error (not an alias), so is a number with a word right
 /// after it, and TRIM's `FROM` may follow its direction.
-pub(crate) fn as_sqlparser_reads(
-    sql: &str,
-    tokens: Vec<TokenWithSpan>,
-) -> Result<Vec<TokenWithSpan>> {
+fn as_sqlparser_reads(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     let mut read: Vec<TokenWithSpan> = Vec::new();
     // Whether a line ended since the last token.
     let mut line_ended = false;

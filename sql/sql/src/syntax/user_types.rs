@@ -17,10 +17,9 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::enums::LabelPlace;
 
 use crate::syntax::dialect::Ledger;
-use crate::syntax::grants::is_word;
 use crate::syntax::names::fold;
-use crate::syntax::parse::tokens_of;
-use crate::syntax::roles::word;
+use crate::syntax::tokens::tokens_of;
+use crate::syntax::words::{is_word, word};
 
 type Read<T> = Result<T, ParserError>;
 
