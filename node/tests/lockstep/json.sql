@@ -237,6 +237,18 @@ SELECT row_to_json(ROW(1, 'a', true)), row_to_json(k) FROM k WHERE n = 3;
 -- {"f1":1,"f2":"a","f3":true}|{"v":"s","n":3}
 SELECT replace(row_to_json(t, true)::text, E'\n', '~') FROM (SELECT 1 AS x, 'a' AS y) t;
 -- {"x":1,~ "y":"a"}
+SELECT row_to_json(u), to_jsonb(u) FROM (VALUES (1), (2)) t(x) LEFT JOIN (VALUES (1, 'a')) u(x, y) ON t.x = u.x ORDER BY t.x;
+-- {"x":1,"y":"a"}|{"x": 1, "y": "a"}
+-- NULL|NULL
+SELECT to_json(ROW(1, ROW('a', NULL))), json_build_object('r', ROW(1, 2)), jsonb_build_array(ROW('x'));
+-- {"f1":1,"f2":{"f1":"a","f2":null}}|{"r" : {"f1":1,"f2":2}}|[{"f1": "x"}]
+SELECT to_json(CASE WHEN n > 2 THEN ROW(n) END) FROM k WHERE n < 4 ORDER BY n;
+-- NULL
+-- {"f1":3}
+SELECT json_build_object(ROW(1), 2);
+-- ERROR 22023: key value must be scalar, not array, composite, or json
+SELECT replace(json_agg(u ORDER BY t.x)::text, E'\n', '~'), replace(row_to_json(ROW(1, NULL), true)::text, E'\n', '~') FROM (VALUES (1), (2)) t(x) LEFT JOIN (VALUES (1, 'a')) u(x, y) ON t.x = u.x;
+-- [{"x":1,"y":"a"}, null]|{"f1":1,~ "f2":null}
 SELECT array_to_json(ARRAY[1, 2]), array_to_json(ARRAY['a', NULL]), replace(array_to_json(ARRAY[1, 2], true)::text, E'\n', '~');
 -- [1,2]|["a",null]|[1,~ 2]
 SELECT json_agg(n ORDER BY n), jsonb_agg(n ORDER BY n DESC), json_agg(v ORDER BY n), jsonb_agg(v ORDER BY n) FROM k;

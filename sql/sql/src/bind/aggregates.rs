@@ -102,7 +102,7 @@ impl Binder<'_> {
         list: &ast::FunctionArgumentList,
     ) -> Result<(Aggregate, Option<JsonFunction>)> {
         let distinct = list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct);
-        let arguments = self.aggregate_arguments(scope, name, list)?;
+        let arguments = self.aggregate_arguments(scope, list)?;
         let filter = match &call.filter {
             None => None,
             Some(filter) => {
@@ -164,7 +164,6 @@ impl Binder<'_> {
     fn aggregate_arguments(
         &mut self,
         scope: &Scope,
-        name: &str,
         list: &ast::FunctionArgumentList,
     ) -> Result<Option<Vec<Typed>>> {
         use ast::{FunctionArg, FunctionArgExpr};
@@ -178,7 +177,7 @@ impl Binder<'_> {
         }
         let mut arguments = Vec::with_capacity(list.args.len());
         for argument in &list.args {
-            arguments.push(self.argument(scope, name, argument)?);
+            arguments.push(self.argument(scope, argument)?);
         }
         Ok(Some(arguments))
     }

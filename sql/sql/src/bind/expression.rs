@@ -443,13 +443,9 @@ impl Binder<'_> {
         }
         let mut bound = Vec::with_capacity(list.args.len());
         for argument in &list.args {
-            if let Some(row) = self.wildcard_as_json(scope, &name, argument)? {
-                bound.push(row);
-                continue;
-            }
             bound.push(match argument {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
-                    self.argument_of(scope, &name, named_by(call, expr))?
+                    self.expression(scope, named_by(call, expr))?
                 }
                 FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => {
                     self.row_named(scope, name)?

@@ -1,8 +1,8 @@
 //! Functions and operators of `json` and `jsonb`.
 //!
 //! Values that become parts of JSON are made JSON first ([`Binder::as_json`]), so the functions
-//! themselves meet nothing else. Whole rows are known by their relation's name: the columns that
-//! `*` shows, under their names.
+//! themselves meet nothing else. A row ([`records`](super::records)) is an object of its fields, by
+//! the names that its type has for them.
 
 use procedure::{Column, Expr, Function, JsonFunction, Query};
 use sqlparser::ast;
@@ -13,26 +13,7 @@ use types::{DataType, Error, Result, SqlState, Value, Zone};
 use super::aggregates::not_for_types;
 use super::binder::{Binder, Typed, fold};
 use super::scope::Scope;
-use crate::syntax::exprs::positional;
 use crate::syntax::names::fold as fold_name;
-
-/// Of these an argument may be a whole row.
-fn takes_rows(name: &str) -> bool {
-    matches!(
-        name,
-        "to_json"
-            | "to_jsonb"
-            | "row_to_json"
-            | "json_agg"
-            | "jsonb_agg"
-            | "json_build_array"
-            | "jsonb_build_array"
-            | "json_build_object"
-            | "jsonb_build_object"
-            | "json_object_agg"
-            | "jsonb_object_agg"
-    )
-}
 
 /// Those whose argument is JSON of the other kind where their name says so.
 fn family(name: &str) -> Option<(DataType, &str)> {
@@ -53,10 +34,6 @@ fn texts() -> DataType {
 
 fn is_json(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Json | DataType::Jsonb)
-}
-
-fn is_row(expr: &Expr) -> bool {
-    matches!(expr, Expr::Call { function: Function::Json(JsonFunction::OfRow), .. })
 }
 
 fn not_for(name: &str, arguments: &[Typed]) -> Error {
@@ -152,6 +129,10 @@ impl Binder<'_> {
 
     fn json_of(&mut self, typed: Typed, json: &DataType) -> Result<Expr> {
         let typed = self.resolved(typed)?;
+        if matches!(typed.data_type, DataType::Record(_)) {
+            let object = self.json_of_row(typed, JsonFunction::OfRow)?;
+            return self.coerce(object, json, CastContext::Explicit);
+        }
         let typed = self.shown(typed)?;
         if Zone::matters(&typed.data_type, &DataType::Text) {
             let from = &typed.data_type;
@@ -177,6 +158,45 @@ impl Binder<'_> {
         Ok(called(function, vec![input], json.clone()).expr)
     }
 
+    /// A row as an object, `made` on one line or on several; NULL where there is no row.
+    fn json_of_row(&mut self, row: Typed, made: JsonFunction) -> Result<Typed> {
+        let DataType::Record(fields) = &row.data_type else { return Ok(row) };
+        let (fields, of) = (fields.clone(), row.data_type.clone());
+        let expr = match row.expr {
+            // That of a relation which an outer join may leave out.
+            Expr::Case { whens, otherwise } => {
+                let mut branches = Vec::with_capacity(whens.len());
+                for (when, then) in whens {
+                    branches
+                        .push((when, self.json_of_row(Typed::new(then, of.clone()), made)?.expr));
+                }
+                let otherwise = self.json_of_row(Typed::new(*otherwise, of), made)?.expr;
+                Expr::Case { whens: branches.into(), otherwise: Box::new(otherwise) }
+            }
+            null @ Expr::Const(Value::Null) => null,
+            expr => {
+                let absent = match &expr {
+                    Expr::Array(_) => None,
+                    expr => Some(Expr::is_null(self.again(expr)?, false)),
+                };
+                let mut parts = Vec::with_capacity(2 * fields.len());
+                for (field, value) in fields.iter().zip(self.fields_of(Typed::new(expr, of))?) {
+                    parts.push(Expr::Const(Value::text(&field.name)));
+                    parts.push(self.as_json(value)?);
+                }
+                let object = called(made, parts, DataType::Json).expr;
+                match absent {
+                    None => object,
+                    Some(absent) => Expr::Case {
+                        whens: [(absent, Expr::Const(Value::Null))].into(),
+                        otherwise: Box::new(object),
+                    },
+                }
+            }
+        };
+        Ok(Typed::new(expr, DataType::Json))
+    }
+
     /// `to_json` and its like.
     fn made_json(
         &mut self,
@@ -185,7 +205,7 @@ impl Binder<'_> {
         json: DataType,
     ) -> Result<Option<Typed>> {
         let of = &arguments[0].data_type;
-        let is_row = is_row(&arguments[0].expr);
+        let is_row = matches!(of, DataType::Record(_));
         let fits = match name {
             "array_to_json" => matches!(of, DataType::Array(_)),
             "row_to_json" => is_row,
@@ -198,13 +218,6 @@ impl Binder<'_> {
             let message = "could not determine polymorphic type because input has type unknown";
             return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
         }
-        let expr = match of {
-            of if *of == json => arguments[0].expr.clone(),
-            DataType::Json if json == DataType::Jsonb => {
-                self.coerce(arguments[0].clone(), &json, CastContext::Explicit)?
-            }
-            _ => self.json_of(arguments[0].clone(), &json)?,
-        };
         let lines = match arguments.get(1).map(|pretty| &pretty.expr) {
             None | Some(Expr::Const(Value::Bool(false))) => false,
             Some(Expr::Const(Value::Bool(true))) => true,
@@ -212,14 +225,19 @@ impl Binder<'_> {
                 return Err(Error::unsupported(format_args!("{name}() with a computed flag")));
             }
         };
-        if !lines {
-            return Ok(Some(Typed::new(expr, json)));
+        if lines && is_row {
+            return self.json_of_row(arguments[0].clone(), JsonFunction::OfRowLines).map(Some);
         }
-        Ok(Some(match expr {
-            Expr::Call { arguments, .. } if is_row => {
-                called(JsonFunction::OfRowLines, arguments.into(), json)
+        let expr = match of {
+            of if *of == json => arguments[0].expr.clone(),
+            DataType::Json if json == DataType::Jsonb => {
+                self.coerce(arguments[0].clone(), &json, CastContext::Explicit)?
             }
-            expr => called(JsonFunction::OfLines, vec![expr], json),
+            _ => self.json_of(arguments[0].clone(), &json)?,
+        };
+        Ok(Some(match lines {
+            true => called(JsonFunction::OfLines, vec![expr], json),
+            false => Typed::new(expr, json),
         }))
     }
 
@@ -239,7 +257,8 @@ impl Binder<'_> {
     }
 
     fn json_key(&mut self, key: Typed) -> Result<Expr> {
-        if matches!(key.data_type, DataType::Array(_) | DataType::Json | DataType::Jsonb) {
+        use DataType as T;
+        if matches!(key.data_type, T::Array(_) | T::Record(_) | T::Json | T::Jsonb) {
             let message = "key value must be scalar, not array, composite, or json";
             return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
@@ -270,10 +289,9 @@ impl Binder<'_> {
             ("json_agg" | "jsonb_agg", Err(mut given)) if given.len() == 1 => {
                 let typed = given.remove(0);
                 let typed = self.resolved(typed)?;
-                let is_row = is_row(&typed.expr);
                 match &typed.data_type {
-                    DataType::Json if !is_row => (vec![typed], JsonFunction::GatherJsons),
-                    DataType::Json | DataType::Array(_) => {
+                    DataType::Json => (vec![typed], JsonFunction::GatherJsons),
+                    DataType::Record(_) | DataType::Array(_) => {
                         let json = Typed::new(self.as_json(typed)?, DataType::Json);
                         (vec![json], JsonFunction::GatherLines)
                     }
@@ -296,21 +314,6 @@ impl Binder<'_> {
             (_, Err(given)) => return Ok((Some(given), None)),
         };
         Ok((Some(input), Some(function)))
-    }
-
-    /// An argument of a function, which may be a whole row.
-    pub(super) fn argument_of(
-        &mut self,
-        scope: &Scope,
-        name: &str,
-        expr: &ast::Expr,
-    ) -> Result<Typed> {
-        if takes_rows(name)
-            && let Some(row) = self.row_as_json(scope, expr)?
-        {
-            return Ok(row);
-        }
-        self.expression(scope, expr)
     }
 
     /// Objects as rows of the columns that are declared after their alias.
@@ -386,56 +389,6 @@ impl Binder<'_> {
         }
         let parts = vec![json, fold(Expr::Array(path.into()))];
         Ok(called(JsonFunction::GetPath, parts, DataType::Jsonb))
-    }
-
-    /// `t.*` where a function takes a whole row.
-    pub(super) fn wildcard_as_json(
-        &mut self,
-        scope: &Scope,
-        name: &str,
-        argument: &ast::FunctionArg,
-    ) -> Result<Option<Typed>> {
-        use ast::{FunctionArg, FunctionArgExpr, ObjectNamePart};
-        let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(relation)) = argument else {
-            return Ok(None);
-        };
-        match relation.0.as_slice() {
-            [ObjectNamePart::Identifier(relation)] if takes_rows(name) => {
-                self.row_as_json(scope, &ast::Expr::Identifier(relation.clone()))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// A relation's name, or ROW, where a function takes a whole row.
-    pub(super) fn row_as_json(&mut self, scope: &Scope, expr: &ast::Expr) -> Result<Option<Typed>> {
-        let mut parts = Vec::new();
-        match expr {
-            ast::Expr::Nested(inner) => return self.row_as_json(scope, inner),
-            ast::Expr::Identifier(name) => {
-                let name = fold_name(name);
-                let Some(relation) = scope.relation(&name) else { return Ok(None) };
-                if scope.find(&name)?.is_some() {
-                    return Ok(None);
-                }
-                let columns = (relation.offset..).zip(&relation.columns);
-                for (place, column) in columns.filter(|(_, column)| column.is_shown()) {
-                    let value = Typed::new(Expr::Column(place), column.data_type.clone());
-                    parts.push(Expr::Const(Value::text(&column.name)));
-                    parts.push(self.as_json(value)?);
-                }
-            }
-            ast::Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("row") => {
-                let ast::FunctionArguments::List(list) = &call.args else { return Ok(None) };
-                for (place, field) in list.args.iter().enumerate() {
-                    let value = self.expression(scope, positional(field)?)?;
-                    parts.push(Expr::Const(Value::text(format!("f{}", place + 1))));
-                    parts.push(self.as_json(value)?);
-                }
-            }
-            _ => return Ok(None),
-        }
-        Ok(Some(called(JsonFunction::OfRow, parts, DataType::Json)))
     }
 
     /// An operator of JSON; `None`: it is none between these.

@@ -190,20 +190,12 @@ impl Binder<'_> {
     }
 
     /// An argument of a call.
-    pub(super) fn argument(
-        &mut self,
-        scope: &Scope,
-        function: &str,
-        arg: &ast::FunctionArg,
-    ) -> Result<Typed> {
-        if let Some(row) = self.wildcard_as_json(scope, function, arg)? {
-            return Ok(row);
-        }
+    pub(super) fn argument(&mut self, scope: &Scope, arg: &ast::FunctionArg) -> Result<Typed> {
         match arg {
             ast::FunctionArg::Unnamed(ast::FunctionArgExpr::QualifiedWildcard(name)) => {
                 self.row_named(scope, name)
             }
-            arg => self.argument_of(scope, function, positional(arg)?),
+            arg => self.expression(scope, positional(arg)?),
         }
     }
 

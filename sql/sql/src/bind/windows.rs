@@ -200,7 +200,7 @@ impl Binder<'_> {
             function => {
                 let mut bound = Vec::with_capacity(list.args.len());
                 for argument in &list.args {
-                    bound.push(self.argument(scope, name, argument)?);
+                    bound.push(self.argument(scope, argument)?);
                 }
                 let (arguments, result) = self.window_arguments(name, function, bound)?;
                 (arguments, None, result)

@@ -63,7 +63,12 @@ pub(super) fn call(
             out.push(open)?;
             let parts = first.as_array().unwrap_or_default();
             for (place, part) in parts.iter().enumerate() {
-                out.push(if place > 0 { comma } else { "" })?;
+                out.push(match part {
+                    _ if place == 0 => "",
+                    // Nothing that would take a line of its own.
+                    Value::Null => ", ",
+                    _ => comma,
+                })?;
                 meter.spend_bytes(part.weight())?;
                 push_value(part, function != F::Gather, &mut out.out);
                 check_made_bytes(out.out.len())?;
