@@ -110,7 +110,7 @@ impl Command {
 /// The part of a command that all its calls share. In its expressions, `Column(c)` is the row's
 /// value before the command and `Reg(i)` is `inputs[i]`; in `checks`, `Column(c)` is the value
 /// after.
-#[derive(Debug)]
+#[derive(PartialEq, Debug)]
 pub struct CommandCode {
     /// Evaluated on the old row, then assigned together. Assignment casts are part of them.
     pub assignments: Box<[(ColumnId, Expr)]>,
@@ -225,7 +225,7 @@ pub fn constant_bytes(expression: &Expr) -> usize {
 }
 
 /// A condition on a row that must not be false (`NOT NULL`, `CHECK`): SQL lets unknown pass.
-#[derive(Debug)]
+#[derive(PartialEq, Debug)]
 pub struct Check {
     pub condition: Expr,
     pub error: Error,

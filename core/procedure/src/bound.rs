@@ -59,7 +59,7 @@ const BYTES_PER_UNIT: u64 = 4;
 const SHOWN: u64 = 64;
 
 /// How a command is paid for.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Metering {
     /// By its nodes.
     Brief,

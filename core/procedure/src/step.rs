@@ -43,7 +43,7 @@ pub struct Carried {
 
 /// Keys have one expression for each column of the primary key, in key order, which yields a value
 /// of the column's type (casts are part of it). A key with a NULL in it finds no row.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Step {
     Let {
         out: Reg,

@@ -303,8 +303,7 @@ impl Routine {
         }
         let compiled = (self.compile)(catalog.ledger(), &self.definition, Some(role));
         let compiled = compiled.unwrap_or_else(|error| failing(&self.definition, error));
-        let shown = |procedure: &Procedure| format!("{:?}", procedure.body);
-        match shown(&compiled) == shown(&self.procedure(catalog)) {
+        match compiled.body == self.procedure(catalog).body {
             true => Decided::Plain,
             false => Decided::Own(Arc::new(compiled)),
         }

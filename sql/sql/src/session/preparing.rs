@@ -102,6 +102,22 @@ impl Session {
         Ok((Ok(again?.map(Action::from)), parsed))
     }
 
+    /// The same, of rows that are spelled out with the moments that their literals are.
+    fn bind_rows(
+        &self,
+        catalog: (&Versioned, bool),
+        parsed: Parsed,
+        declared: &[Option<DataType>],
+    ) -> Result<(Result<Bound<Action>>, Parsed)> {
+        if let Some(moments) = self.rows_in_utc(&catalog.0.catalog, &parsed)?
+            && let (Ok(bound), moments) = self.bind_once(catalog, moments, declared)?
+        {
+            return Ok((Ok(bound), moments));
+        }
+        // An error says where it is in the text that was sent.
+        self.bind_once(catalog, parsed, declared)
+    }
+
     pub(super) fn bind(
         &self,
         versioned: &Arc<Versioned>,
@@ -124,7 +140,7 @@ impl Session {
         let versioned = &self.with_room_for(versioned, &mut parsed);
         let temporary = self.info.path.resolve(&versioned.catalog, &mut parsed)?;
         self.defaults_in_utc(&versioned.catalog, &mut parsed)?;
-        let (bound, mut parsed) = self.bind_once((versioned, temporary), parsed, &declared)?;
+        let (bound, mut parsed) = self.bind_rows((versioned, temporary), parsed, &declared)?;
         let bound = match bound {
             bound if temporary => bound,
             // Who knows system tables knows their types, as which the client sends its values.

@@ -7,9 +7,14 @@
 //! ```
 //!
 //! The ledger speaks of moments, and no replica knows a zone. So constants that the session's zone
-//! has a say in are written with what they have come to, in the tree; its text is read again, bound
-//! as every replica will bind it, and has to come to the program that the session has bound. Where
-//! it does not (one literal that is a moment here and a text there), the statement is refused.
+//! has a say in are written with what they have come to, in the tree, whose text is read again:
+//!
+//! - Literals in the rows of an INSERT are moments where their column says so. They are written
+//!   before anything is bound, and the statement is bound once.
+//! - What other constants come to is known when they are bound. What is written then is bound
+//!   again, as every replica will bind it, and has to come to the program that the session has
+//!   bound. Where it does not (one literal that is a moment here and a text there), the statement
+//!   is refused.
 //!
 //! What only reads is read by this node alone, and may convert each row's times: the clocks' rules
 //! are constants of its program ([`types::rules`]).
@@ -17,7 +22,7 @@
 //! *Departure.* A prepared statement keeps what its constants meant when it was prepared, for
 //! `timestamp` literals that become moments as well.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use sqlparser::ast;
@@ -30,7 +35,7 @@ use crate::bind::statement::{Bound, Program, ZonedConstant};
 use crate::schema::catalog::Catalog;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::merge;
-use crate::syntax::names::{data_type, fold, object_name};
+use crate::syntax::names::{data_type, fold, object_name, simple_name};
 use crate::syntax::parse::{parse, parse_expression};
 use crate::syntax::parsed::{Body, Parsed};
 
@@ -115,6 +120,43 @@ impl Session {
             )
     }
 
+    /// An INSERT whose rows are spelled out, with its literals as moments; `None`: it has none that
+    /// the zone has a say in.
+    pub(super) fn rows_in_utc(&self, catalog: &Catalog, parsed: &Parsed) -> Result<Option<Parsed>> {
+        let zone = &self.info.zone;
+        let Body::Statement(statement) = &parsed.body else { return Ok(None) };
+        let ast::Statement::Insert(insert) = &**statement else { return Ok(None) };
+        let ast::TableObject::TableName(name) = &insert.table else { return Ok(None) };
+        let name = object_name(name).ok().filter(|_| !zone.is_utc());
+        let Some(table) = name.and_then(|name| catalog.find_table(&name)) else { return Ok(None) };
+        let types: Vec<Option<&DataType>> = match insert.columns.is_empty() {
+            true => {
+                table.schema.visible_columns().map(|(c, _)| Some(table.column_type(c))).collect()
+            }
+            false => {
+                let named = insert.columns.iter().map(|name| simple_name(name).ok());
+                let columns = named.map(|name| table.schema.column(&name?));
+                columns.map(|column| Some(table.column_type(column?))).collect()
+            }
+        };
+        if !types.contains(&Some(&DataType::Timestamptz)) {
+            return Ok(None);
+        }
+        let mut insert = insert.clone();
+        let body = insert.source.as_mut().map(|source| &mut *source.body);
+        let Some(ast::SetExpr::Values(values)) = body else { return Ok(None) };
+        let mut any = false;
+        for row in &mut values.rows {
+            for (value, of) in row.content.iter_mut().zip(&types) {
+                any |= in_utc(value, *of, zone)?;
+            }
+        }
+        match any {
+            true => read_again(parsed, &ast::Statement::Insert(insert)),
+            false => Ok(None),
+        }
+    }
+
     pub(super) fn zone_refused(&self) -> Error {
         Error::unsupported(format_args!(
             "a time without an offset, in a statement that writes, in the time zone {}",
@@ -155,25 +197,27 @@ fn in_utc(value: &mut ast::Expr, of: Option<&DataType>, zone: &Zone) -> Result<b
 
 /// Whether they do the same, whatever they are called.
 fn same(one: &Bound<Action>, other: &Bound<Action>) -> bool {
-    let program = |bound: &Bound<Action>| match &bound.statement {
-        Action::Program(Program::Procedure(procedure)) => {
-            Some(format!("{:?} {:?}", procedure.body, procedure.parameters))
-        }
-        _ => None,
+    let (
+        Action::Program(Program::Procedure(program)),
+        Action::Program(Program::Procedure(other_program)),
+    ) = (&one.statement, &other.statement)
+    else {
+        return false;
     };
     one.parameters == other.parameters
         && one.output == other.output
-        && program(one).is_some_and(|one| Some(one) == program(other))
+        && program.body == other_program.body
+        && program.parameters == other_program.parameters
 }
 
 /// The statement, with constants as they were converted; `None`: it has another form.
 fn rewritten(parsed: &Parsed, zoned: &[ZonedConstant]) -> Result<Option<Parsed>> {
     let Body::Statement(statement) = &parsed.body else { return Ok(None) };
-    let known = zoned.iter().map(|constant| (format!("{:?}", constant.given), constant));
-    let known: BTreeMap<String, &ZonedConstant> = known.collect();
+    let known = zoned.iter().map(|constant| (&constant.given, constant));
+    let known: HashMap<&Value, &ZonedConstant> = known.collect();
     let mut statement = statement.clone();
     let flow = ast::visit_expressions_mut(&mut *statement, |expr| {
-        let constant = given(expr).and_then(|value| known.get(&format!("{value:?}")));
+        let constant = given(expr).and_then(|value| known.get(&value));
         if let Some(ZonedConstant { to, value, .. }) = constant {
             let text = value.to_text(to).replace('\'', "''");
             match parse_expression(&format!("'{text}'::{to}")) {
@@ -186,6 +230,11 @@ fn rewritten(parsed: &Parsed, zoned: &[ZonedConstant]) -> Result<Option<Parsed>>
     if let ControlFlow::Break(error) = flow {
         return Err(error);
     }
+    read_again(parsed, &statement)
+}
+
+/// The statement as its text is read; `None`: it is none.
+fn read_again(parsed: &Parsed, statement: &ast::Statement) -> Result<Option<Parsed>> {
     let mut again = parse(&merge::shown(&statement.to_string()))?;
     Ok(again.pop().filter(|_| again.is_empty()).map(|again| Parsed {
         cover: parsed.cover.clone(),

@@ -160,9 +160,16 @@ fn what_a_statement_writes_is_recorded_in_utc() {
             assert_eq!(utc.number(local).await, 1, "{protocol}");
             assert_eq!(text(&mut utc, "SELECT x FROM t WHERE a = 2").await, "06:00");
             assert_eq!(text(&mut utc, "SELECT x FROM t WHERE a = 3").await, "'");
-            // One literal is a moment in one column, and what clocks show in another.
-            let both = "INSERT INTO t VALUES (7, '2024-01-01 06:00'::timestamp,
-                                              '2024-01-01 06:00'::timestamp, NULL)";
+            // One literal is a moment in one column, and what clocks show in another: an INSERT says
+            // which is which, of other statements it is found out too late.
+            let inserted = "INSERT INTO t VALUES (7, '2024-01-01 06:00'::timestamp,
+                                                  '2024-01-01 06:00'::timestamp, NULL)";
+            chicago.run(inserted).await.unwrap();
+            let seventh = "SELECT count(*) FROM t WHERE a = 7 AND at = '2024-01-01 12:00+00'
+                           AND local = '2024-01-01 06:00'";
+            assert_eq!(utc.number(seventh).await, 1, "{protocol}");
+            let both = "UPDATE t SET at = '2024-01-01 06:00'::timestamp,
+                                     local = '2024-01-01 06:00'::timestamp WHERE a = 1";
             assert_eq!(code(chicago.run(both).await), SqlState::FEATURE_NOT_SUPPORTED);
             node.verify();
         });
