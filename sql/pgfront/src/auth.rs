@@ -25,7 +25,6 @@ use pgwire::api::auth::sasl::scram::{
 };
 use pgwire::error::PgWireError;
 use pgwire::messages::startup::Authentication as AuthenticationMessage;
-use tokio::io::{AsyncRead, AsyncWrite};
 use types::{Error, Result, SqlState};
 
 use crate::message::{Body, kind};
@@ -188,8 +187,8 @@ impl Challenge {
 
 /// Runs the exchange; returns once the client has proved that it knows `user`'s password.
 /// `certificate_pem` is set under TLS. A proof is looked at only if `may_try` allows it then.
-pub(crate) async fn scram<S: AsyncRead + AsyncWrite + Unpin>(
-    wire: &mut Wire<S>,
+pub(crate) async fn scram(
+    wire: &mut Wire,
     user: &str,
     challenge: Challenge,
     certificate_pem: Option<&[u8]>,
@@ -265,18 +264,13 @@ fn protocol_error(message: &str) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, message)
 }
 
-async fn send<S: AsyncRead + AsyncWrite + Unpin>(
-    wire: &mut Wire<S>,
-    message: AuthenticationMessage,
-) -> Result<(), Closed> {
+async fn send(wire: &mut Wire, message: AuthenticationMessage) -> Result<(), Closed> {
     reply::put(&mut wire.output, &message).map_err(Closed::Fatal)?;
     wire.flush().await?;
     Ok(())
 }
 
-async fn password_frame<S: AsyncRead + AsyncWrite + Unpin>(
-    wire: &mut Wire<S>,
-) -> Result<Frame, Closed> {
+async fn password_frame(wire: &mut Wire) -> Result<Frame, Closed> {
     loop {
         match wire.buffered_frame()? {
             Some(frame) if frame.kind == kind::PASSWORD => return Ok(frame),

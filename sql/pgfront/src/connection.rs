@@ -23,7 +23,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time;
 use types::{DataType, Error, Result, SqlState, Value, Zone};
 
@@ -49,8 +48,8 @@ struct Completion {
     rows_sent: u64,
 }
 
-pub struct Connection<'a, S, N: Session> {
-    wire: &'a mut Wire<S>,
+pub struct Connection<'a, N: Session> {
+    wire: &'a mut Wire,
     session: N,
     registration: &'a Registration,
     store: Store<N::Statement>,
@@ -64,13 +63,9 @@ pub struct Connection<'a, S, N: Session> {
     is_first: bool,
 }
 
-impl<'a, S, N> Connection<'a, S, N>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-    N: Session,
-{
+impl<'a, N: Session> Connection<'a, N> {
     pub fn new(
-        wire: &'a mut Wire<S>,
+        wire: &'a mut Wire,
         session: N,
         registration: &'a Registration,
         options: &Options,
@@ -561,14 +556,13 @@ where
 /// Awaits the session. If it does not finish at once, sends the replies that are due meanwhile, and
 /// looks whether the client is still there: if not, the session is asked to give up what can be
 /// given up. It is awaited all the same, since what is on its way into the ledger is not.
-async fn finish<S, F, T>(
+async fn finish<F, T>(
     work: F,
-    wire: &mut Wire<S>,
+    wire: &mut Wire,
     cancel: &Cancel,
     reply_due: &mut bool,
 ) -> Result<T, Failure>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
     F: Future<Output = Result<T>>,
 {
     let mut work = pin!(work);

@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use types::{Error, SqlState};
 
 use crate::backend::{CopyChunks, Response, Session};
@@ -22,16 +21,12 @@ use crate::wire::{Closed, Wire};
 /// Sync and Flush are ignored meanwhile, since clients send a Sync right after the Execute that
 /// turns out to start a copy. After an error the rest of the client's data is ignored by the main
 /// loop.
-pub async fn receive<S, N>(
-    wire: &mut Wire<S>,
+pub async fn receive<N: Session>(
+    wire: &mut Wire,
     session: &mut N,
     cancel: &Cancel,
     (columns, format): (usize, Format),
-) -> Result<Response, Failure>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-    N: Session,
-{
+) -> Result<Response, Failure> {
     reply::copy_in_response(&mut wire.output, columns, format)?;
     wire.flush().await?;
     loop {
@@ -84,15 +79,12 @@ fn give_up<N: Session>(session: &mut N, error: Error) -> Failure {
 
 /// `COPY … TO STDOUT`: pulls chunks as fast as the client reads them, each row a message, many
 /// messages a write. Returns the rows sent.
-pub async fn send<S>(
-    wire: &mut Wire<S>,
+pub async fn send(
+    wire: &mut Wire,
     cancel: &Cancel,
     (columns, format): (usize, Format),
     mut chunks: CopyChunks,
-) -> Result<u64, Failure>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+) -> Result<u64, Failure> {
     reply::copy_out_response(&mut wire.output, columns, format)?;
     let encoding = wire.encoding.filter(|_| format == Format::Text);
     let mut rows = 0u64;

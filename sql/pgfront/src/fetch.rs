@@ -9,7 +9,6 @@ use std::vec;
 
 use futures::{FutureExt, Stream, StreamExt};
 use kit::pool::Lease;
-use tokio::io::{AsyncRead, AsyncWrite};
 use types::{Result, Zone};
 
 use crate::backend::{ColumnDescription, Row, RowStream};
@@ -51,16 +50,13 @@ impl Fetch {
     }
 
     /// Encodes at most `max_rows` rows, sending as the buffer fills. Returns how many.
-    pub async fn send<S>(
+    pub async fn send(
         &mut self,
-        wire: &mut Wire<S>,
+        wire: &mut Wire,
         cancel: &Cancel,
         shape: &Shape<'_>,
         max_rows: Option<usize>,
-    ) -> Result<u64, Failure>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
+    ) -> Result<u64, Failure> {
         let mut left = max_rows.unwrap_or(usize::MAX);
         let mut sent = 0;
         while left > 0 && self.fill(wire, cancel).await? {
@@ -88,10 +84,7 @@ impl Fetch {
 
     /// Waits for rows if none are at hand, with what was encoded on its way meanwhile. Returns
     /// whether there are any.
-    async fn fill<S>(&mut self, wire: &mut Wire<S>, cancel: &Cancel) -> Result<bool, Failure>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
+    async fn fill(&mut self, wire: &mut Wire, cancel: &Cancel) -> Result<bool, Failure> {
         while self.made.len() == 0 {
             let Some(rows) = &mut self.more else {
                 return Ok(false);
@@ -116,9 +109,8 @@ impl Drop for Fetch {
 }
 
 /// What a stream makes next, with what is in the output buffer on its way meanwhile.
-pub async fn next<S, M>(made: &mut M, wire: &mut Wire<S>) -> Result<Option<M::Item>, Closed>
+pub async fn next<M>(made: &mut M, wire: &mut Wire) -> Result<Option<M::Item>, Closed>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
     M: Stream + Unpin,
 {
     if let Some(next) = made.next().now_or_never() {

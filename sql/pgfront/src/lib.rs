@@ -11,6 +11,8 @@
 //!   wire ── connection ── store (statements, portals), copy
 //!    │         │
 //!  frames    message (decode, in place) · reply (encode, in place)
+//!    │
+//!  stream    TCP, a Unix-domain socket, or TLS
 //! ```
 //!
 //! Invariants
@@ -45,6 +47,7 @@ mod reply;
 mod server;
 mod startup;
 mod store;
+mod stream;
 mod tls;
 mod wire;
 

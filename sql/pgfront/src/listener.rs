@@ -15,7 +15,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+
+use crate::stream::Stream;
 
 /// A peer that says nothing for so long is asked whether it is there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
@@ -39,11 +41,6 @@ impl Drop for UnixSocket {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
-}
-
-pub(crate) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
 }
 
 /// The other end of a connection.

@@ -18,7 +18,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::{self, Instant};
 use types::{Error, SqlState};
@@ -29,10 +28,11 @@ use crate::auth;
 use crate::backend::Database;
 use crate::cancel::{Registration, Registry};
 use crate::connection::Connection;
-use crate::listener::{Listener, Peer, Stream};
+use crate::listener::{Listener, Peer};
 use crate::options::Options;
 use crate::reply::{self, Severity};
-use crate::startup::{self, Encryption, Negotiated, Startup};
+use crate::startup::{self, Encryption, Startup};
+use crate::stream::Stream;
 use crate::wire::{Closed, Wire};
 
 pub(crate) struct Server<D> {
@@ -155,32 +155,16 @@ impl Login {
 }
 
 async fn connection<D: Database>(server: Arc<Server<D>>, stream: Stream, login: Login) {
-    match stream {
-        Stream::Tcp(stream) => match login.within(startup::negotiate(&server, stream)).await {
-            Some(Ok(Negotiated::Tls(wire, startup, encryption))) => {
-                converse(&server, *wire, startup, Some(encryption), login).await;
-            }
-            Some(Ok(Negotiated::Plain(wire, startup))) => {
-                converse(&server, wire, startup, None, login).await;
-            }
-            Some(Err((wire, closed))) => turn_away(wire, closed, &login).await,
-            None => {}
-        },
-        Stream::Unix(stream) => {
-            let mut wire = Wire::new(stream);
-            match login.within(startup::negotiate_local(&server, &mut wire)).await {
-                Some(Ok(startup)) => converse(&server, wire, startup, None, login).await,
-                Some(Err(closed)) => turn_away(Some(wire), closed, &login).await,
-                None => {}
-            }
+    match login.within(startup::negotiate(&server, stream)).await {
+        Some(Ok((wire, startup, encryption))) => {
+            converse(&server, wire, startup, encryption, login).await;
         }
+        Some(Err((wire, closed))) => turn_away(wire, closed, &login).await,
+        None => {}
     }
 }
 
-async fn turn_away<S>(wire: Option<Wire<S>>, closed: Closed, login: &Login)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+async fn turn_away(wire: Option<Wire>, closed: Closed, login: &Login) {
     let peer = login.peer;
     match wire {
         Some(mut wire) => _ = login.within(farewell(&mut wire, closed, peer)).await,
@@ -189,17 +173,13 @@ where
 }
 
 /// Logs a client in. One that is refused is told so before its place goes to another.
-async fn log_in<S, D>(
+async fn log_in<D: Database>(
     server: &Server<D>,
-    wire: &mut Wire<S>,
+    wire: &mut Wire,
     startup: Startup,
     encryption: Option<Encryption>,
     login: Login,
-) -> Option<(D::Session, Registration)>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-    D: Database,
-{
+) -> Option<(D::Session, Registration)> {
     let opening = startup::open(server, wire, startup, login.peer, encryption.as_ref());
     match login.within(opening).await? {
         Ok(opened) => Some(opened),
@@ -211,16 +191,13 @@ where
 }
 
 /// A connection from its startup message to its end.
-async fn converse<S, D>(
+async fn converse<D: Database>(
     server: &Server<D>,
-    mut wire: Wire<S>,
+    mut wire: Wire,
     startup: Startup,
     encryption: Option<Encryption>,
     login: Login,
-) where
-    S: AsyncRead + AsyncWrite + Unpin,
-    D: Database,
-{
+) {
     let peer = login.peer;
     let conversation = async {
         let opened = log_in(server, &mut wire, startup, encryption, login).await;
@@ -260,10 +237,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Tells the client why the connection ends, and ends it.
-async fn farewell<S>(wire: &mut Wire<S>, closed: Closed, peer: Peer)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+async fn farewell(wire: &mut Wire, closed: Closed, peer: Peer) {
     match closed {
         Closed::Normally => {}
         Closed::Io(error) => {

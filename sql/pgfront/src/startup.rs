@@ -18,9 +18,8 @@ use std::time::Instant;
 use pgwire::messages::startup::{
     Authentication as AuthenticationMessage, BackendKeyData, NegotiateProtocolVersion, SecretKey,
 };
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
 use types::printable::printable;
 use types::{Error, Result, SqlState};
 
@@ -32,6 +31,7 @@ use crate::message::Body;
 use crate::options::ClientCertificates;
 use crate::reply;
 use crate::server::Server;
+use crate::stream::Stream;
 use crate::tls::{ALPN, Loaded, Tls, common_name};
 use crate::wire::{Closed, Wire, malformed};
 
@@ -87,11 +87,8 @@ impl Opening {
     }
 }
 
-/// A connection that is ready to authenticate.
-pub enum Negotiated {
-    Plain(Wire<TcpStream>, Startup),
-    Tls(Box<Wire<TlsStream<TcpStream>>>, Startup, Encryption),
-}
+/// A connection that is ready to authenticate, and what is known of it under TLS.
+type Negotiated = (Wire, Startup, Option<Encryption>);
 
 /// What is known of a connection under TLS.
 pub struct Encryption {
@@ -100,21 +97,23 @@ pub struct Encryption {
     client_name: Option<String>,
 }
 
-/// Agrees on encryption and reads the startup message. Cancel requests end here.
+/// Agrees on encryption, where the stream may have it, and reads the startup message. Cancel
+/// requests end here.
 pub async fn negotiate<D: Database>(
     server: &Server<D>,
-    stream: TcpStream,
-) -> Result<Negotiated, (Option<Wire<TcpStream>>, Closed)> {
-    let direct = match starts_with_tls(&stream).await {
-        Ok(direct) => direct,
-        Err(error) => return Err((None, error.into())),
-    };
-    if direct {
-        return accept_tls(server, stream, true).await.map_err(|e| (None, e));
+    stream: Stream,
+) -> Result<Negotiated, (Option<Wire>, Closed)> {
+    let mut tls = None;
+    if let Stream::Tcp(tcp) = &stream {
+        match starts_with_tls(tcp).await {
+            Ok(false) => tls = server.options.tls.as_ref(),
+            Ok(true) => return accept_tls(server, stream, true).await.map_err(|e| (None, e)),
+            Err(error) => return Err((None, error.into())),
+        }
     }
     let mut wire = Wire::new(stream);
-    match negotiate_plain(server, &mut wire, server.options.tls.as_ref()).await {
-        Ok(Some(startup)) => Ok(Negotiated::Plain(wire, startup)),
+    match negotiate_plain(server, &mut wire, tls).await {
+        Ok(Some(startup)) => Ok((wire, startup, None)),
         Ok(None) => match wire.into_stream() {
             Ok(stream) => accept_tls(server, stream, false).await.map_err(|closed| (None, closed)),
             Err(closed) => Err((None, closed)),
@@ -123,34 +122,17 @@ pub async fn negotiate<D: Database>(
     }
 }
 
-/// Reads the startup message where there is no TLS to agree on.
-pub async fn negotiate_local<S, D>(
-    server: &Server<D>,
-    wire: &mut Wire<S>,
-) -> Result<Startup, Closed>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-    D: Database,
-{
-    let startup = negotiate_plain(server, wire, None).await?;
-    startup.ok_or_else(|| malformed("expected a startup message"))
-}
-
 async fn starts_with_tls(stream: &TcpStream) -> std::io::Result<bool> {
     let mut first = [0];
     Ok(stream.peek(&mut first).await? == 1 && first == [TLS_HANDSHAKE])
 }
 
 /// The startup message, or `None` if the client asked for TLS and `tls` is there to give it.
-async fn negotiate_plain<S, D>(
+async fn negotiate_plain<D: Database>(
     server: &Server<D>,
-    wire: &mut Wire<S>,
+    wire: &mut Wire,
     tls: Option<&Tls>,
-) -> Result<Option<Startup>, Closed>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-    D: Database,
-{
+) -> Result<Option<Startup>, Closed> {
     // A client asks for each kind of encryption once.
     for _ in 0..3 {
         match opening(wire).await? {
@@ -174,17 +156,17 @@ where
     Err(malformed("expected a startup message"))
 }
 
-async fn opening<S: AsyncRead + AsyncWrite + Unpin>(wire: &mut Wire<S>) -> Result<Opening, Closed> {
+async fn opening(wire: &mut Wire) -> Result<Opening, Closed> {
     let frame = wire.startup_frame().await?;
     Opening::decode(wire.body(&frame)).map_err(Closed::Fatal)
 }
 
 async fn accept_tls<D: Database>(
     server: &Server<D>,
-    stream: TcpStream,
+    stream: Stream,
     direct: bool,
 ) -> Result<Negotiated, Closed> {
-    let Some(tls) = &server.options.tls else {
+    let (Some(tls), Stream::Tcp(stream)) = (&server.options.tls, stream) else {
         return Err(Closed::Normally);
     };
     let loaded = tls.loaded();
@@ -195,9 +177,9 @@ async fn accept_tls<D: Database>(
     }
     let client_name = common_name(stream.get_ref().1.peer_certificates());
     let encryption = Encryption { loaded, client_name };
-    let mut wire = Wire::new(stream);
+    let mut wire = Wire::new(Stream::Tls(Box::new(stream)));
     match opening(&mut wire).await? {
-        Opening::Startup(startup) => Ok(Negotiated::Tls(Box::new(wire), startup, encryption)),
+        Opening::Startup(startup) => Ok((wire, startup, Some(encryption))),
         Opening::Cancel { process_id, secret } => {
             server.registry.cancel(process_id, &secret);
             Err(Closed::Normally)
@@ -207,17 +189,13 @@ async fn accept_tls<D: Database>(
 }
 
 /// Authenticates the client, enters it in the registry and opens its session.
-pub async fn open<S, D>(
+pub async fn open<D: Database>(
     server: &Server<D>,
-    wire: &mut Wire<S>,
+    wire: &mut Wire,
     startup: Startup,
     peer: Peer,
     encryption: Option<&Encryption>,
-) -> Result<(D::Session, Registration), Closed>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-    D: Database,
-{
+) -> Result<(D::Session, Registration), Closed> {
     let protocol = startup.protocol;
     let (mut options, protocol_options) =
         session_options(startup, peer, encryption.is_some()).map_err(Closed::Fatal)?;
@@ -302,16 +280,12 @@ fn enter_failure<D: Database>(server: &Server<D>, options: &SessionOptions, clos
     }
 }
 
-async fn authenticate<S, D>(
+async fn authenticate<D: Database>(
     server: &Server<D>,
-    wire: &mut Wire<S>,
+    wire: &mut Wire,
     (options, target): (&SessionOptions, &D::Target),
     encryption: Option<&Encryption>,
-) -> Result<(), Closed>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-    D: Database,
-{
+) -> Result<(), Closed> {
     let SessionOptions { user, peer, .. } = options;
     if server.options.tls_required && encryption.is_none() && *peer != Peer::Unix {
         return Err(Closed::Fatal(no_encryption(*peer)));

@@ -18,12 +18,13 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use kit::pool::Lease;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use types::{Error, SqlState};
 
 use crate::cancel::Control;
 use crate::encoding::Encoding;
 use crate::message::kind;
+use crate::stream::Stream;
 
 /// Read and write buffers start at this size and return to it after a large message.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -66,8 +67,8 @@ pub struct Frame {
     body: Range<usize>,
 }
 
-pub struct Wire<S> {
-    stream: S,
+pub struct Wire {
+    stream: Stream,
     input: BytesMut,
     /// Bytes at the start of `input` that belong to the frame in hand.
     in_hand: usize,
@@ -81,8 +82,8 @@ pub struct Wire<S> {
     pub encoding: Option<&'static Encoding>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub fn new(stream: S) -> Self {
+impl Wire {
+    pub fn new(stream: Stream) -> Self {
         Wire {
             stream,
             input: BytesMut::with_capacity(BUFFER_BYTES),
@@ -115,7 +116,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// The stream alone, for a TLS handshake. Bytes that were read ahead would be cleartext that
     /// an attacker put before the handshake, so there must be none.
-    pub fn into_stream(mut self) -> Result<S, Closed> {
+    pub fn into_stream(mut self) -> Result<Stream, Closed> {
         self.release();
         if self.input.is_empty() {
             Ok(self.stream)
@@ -333,11 +334,11 @@ pub fn malformed(message: impl Into<String>) -> Closed {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tokio::io::{DuplexStream, duplex};
+    use tokio::net::UnixStream;
 
     use super::*;
 
-    async fn frames(wire: &mut Wire<DuplexStream>) -> (Vec<(u8, Vec<u8>)>, Closed) {
+    async fn frames(wire: &mut Wire) -> (Vec<(u8, Vec<u8>)>, Closed) {
         let mut frames = Vec::new();
         loop {
             match wire.buffered_frame() {
@@ -353,8 +354,14 @@ mod tests {
     }
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         runtime.unwrap().block_on(future)
+    }
+
+    /// A client and the wire that it is at the other end of.
+    fn connected() -> (UnixStream, Wire) {
+        let (client, server) = UnixStream::pair().unwrap();
+        (client, Wire::new(Stream::Unix(server)))
     }
 
     fn encode(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -375,8 +382,7 @@ mod tests {
             let sent: Vec<_> = messages.iter().map(|&(k, n)| (k, vec![k; n])).collect();
             let bytes: Vec<u8> = sent.iter().flat_map(|(k, b)| encode(*k, b)).collect();
             let (read, closed) = block_on(async {
-                let (mut client, server) = duplex(1000);
-                let mut wire = Wire::new(server);
+                let (mut client, mut wire) = connected();
                 wire.frame_max = 100_000;
                 let sending = async move {
                     let mut rest = &bytes[..];
@@ -399,8 +405,7 @@ mod tests {
     #[test]
     fn a_promise_of_bytes_allocates_nothing() {
         let (capacity, closed) = block_on(async {
-            let (mut client, server) = duplex(1000);
-            let mut wire = Wire::new(server);
+            let (mut client, mut wire) = connected();
             wire.frame_max = usize::MAX;
             client.write_all(b"d\x7f\xff\xff\xffdata").await.unwrap();
             drop(client);
@@ -415,8 +420,7 @@ mod tests {
     fn a_large_message_leaves_no_large_buffer() {
         let large = encode(b'd', &vec![0; 3 << 20]);
         block_on(async {
-            let (mut client, server) = duplex(64 << 10);
-            let mut wire = Wire::new(server);
+            let (mut client, mut wire) = connected();
             wire.frame_max = 4 << 20;
             let sending = async {
                 client.write_all(&large).await.unwrap();
@@ -430,8 +434,7 @@ mod tests {
 
     #[test]
     fn waiting_kinds_are_those_of_whole_messages() {
-        let (_, server) = duplex(1);
-        let mut wire = Wire::new(server);
+        let (_, mut wire) = block_on(async { connected() });
         let cut = &encode(b'E', b"123")[..6];
         let parts = [&encode(b'B', b"12"), &encode(b'E', b""), &encode(b'S', b"")[..], cut];
         wire.input.extend_from_slice(&parts.concat());
