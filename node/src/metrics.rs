@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use cluster::votes::heard::{Heard, Standing};
 use engine::checkpoint::Taken;
 use engine::retention::Memory;
 use engine::{BlockEvent, Observer};
@@ -27,8 +28,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use types::Error;
-
-use crate::cluster::{Heard, Standing};
 
 /// A count that only grows.
 #[derive(Default)]

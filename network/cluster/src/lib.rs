@@ -15,6 +15,9 @@
 //! requests, each followed by its answer. A frame has a bound, a connection that says nothing has a
 //! time, and a member may have so many connections.
 //!
+//! **What members say of results**: [`votes`], by threads and messages of what
+//! [`ledger::votes`] defines.
+//!
 //! *Absence*: what Raft's messages mean, what blocks hold, clients.
 
 mod keys;
@@ -24,6 +27,7 @@ pub mod own;
 pub mod plan;
 mod secrets;
 mod seldom;
+pub mod votes;
 
 pub use members::{Members, Membership};
 pub use net::{Answer, Answering, Peers, serve};

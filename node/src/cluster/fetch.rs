@@ -11,7 +11,7 @@
 //!    checkpoint's groups are compared with the digests in its manifest, and each record with its
 //!    checksum and with the chain, which ends in the hash that the other member named at first.
 //!    That one member is not trusted: its ledger must lead to the newest
-//!    [certificate](super::votes::vouched) that any of the members has. Blocks above the certified
+//!    [certificate](super::vouched) that any of the members has. Blocks above the certified
 //!    one are left to Raft.
 //! 2. The copy is restored as any backup is: a checkpoint is used only if the ledger vouches for
 //!    it, and the blocks after it are executed and their results compared.
@@ -41,7 +41,7 @@ use types::{Error, SqlState};
 
 use super::orderers::Kind;
 use super::remote::{FOLDERS, Heads, RemoteFiles};
-use super::votes::vouched;
+use super::vouched;
 use crate::cli;
 use crate::{folders, restore};
 

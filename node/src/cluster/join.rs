@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
+use cluster::votes::{self, Block, Votes};
 use cluster::{Answer, Answering, Members, Membership, Peers, Plan, Secrets};
 use engine::limits::MEMBERS;
 use engine::{BlockLimits, Engine, Head, Journal, RemoteOrderer, Replica};
@@ -28,7 +29,6 @@ use super::orderers::{Beginning, Kind, Place};
 use super::pending::Pending;
 use super::report::{Report, STATUS};
 use super::rotate::Rotation;
-use super::votes::{self, Block, Votes};
 use super::{fetch, foreign, remote};
 use crate::config::Settings;
 use crate::metrics::Order;
@@ -292,7 +292,8 @@ impl Joined {
     /// Whose head is told from now on.
     pub fn tell_of(&self, engine: &Arc<Engine>) {
         let _ = self.face.engine.set(Arc::clone(engine));
-        self.face.votes.watch(engine);
+        let engine = Arc::clone(engine);
+        self.face.votes.halt_by(move |cause| engine.halt(cause));
     }
 
     /// Endorses for the other members from now on, and has its sessions ask them.

@@ -24,7 +24,7 @@ mod remote;
 mod report;
 mod rotate;
 mod status;
-mod votes;
+mod vouched;
 
 use anyhow::Result;
 
@@ -39,7 +39,6 @@ pub use ledgers::{REJOIN, refuse_alone};
 pub use observer::Telling;
 pub use orderers::{Kind, is_of_member};
 pub use rotate::Rotation;
-pub use votes::heard::{Heard, Standing};
 
 pub fn run(action: &ClusterAction, output: Output) -> Result<Exit> {
     match action {

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::votes::{Block, Votes};
 use engine::checkpoint::Taken;
 use engine::retention::Memory;
 use engine::{BlockEvent, Observer};
 use types::Error;
 
-use super::votes::Votes;
 use crate::metrics::Metrics;
 
 pub struct Telling {
@@ -21,7 +21,13 @@ impl Observer for Telling {
     fn block(&self, event: &BlockEvent) {
         self.metrics.block(event);
         if let Some(votes) = &self.votes {
-            votes.block(event);
+            votes.executed(Block {
+                height: event.height,
+                result_hash: event.result_hash,
+                time_us: event.time_us,
+                parameters_hash: event.parameters_hash,
+                next_parameters: Arc::clone(&event.next_parameters),
+            });
         }
     }
 

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
+use cluster::votes::heard;
 use serde::{Deserialize, Serialize};
 
 use super::orderers::Standing;
-use super::votes::heard;
 
 /// The request for a [`Report`].
 pub const STATUS: &[u8] = b"?";

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
+use cluster::votes::Votes;
 use cluster::{Membership, Own, Peers, Plan};
 use engine::Engine;
 use engine::limits::MEMBERS;
@@ -33,7 +34,6 @@ use super::change;
 use super::folders::node_folder;
 use super::orderers::Place;
 use super::report::{Report, STATUS};
-use super::votes::Votes;
 use crate::backup::node_address;
 use crate::cli::{self, Exit, Output};
 use crate::{configure, http, secrets};

@@ -284,7 +284,7 @@ mod tests {
     use order::Known;
 
     use super::*;
-    use crate::cluster::votes::heard::{self, Heard};
+    use cluster::votes::heard::{self, Heard};
 
     fn membership(members: u64) -> Membership {
         let known =

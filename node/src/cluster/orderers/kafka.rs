@@ -1,7 +1,7 @@
 //! Kafka: the nodes read one topic, and each writes the ledger's orders for itself.
 //!
 //! Nothing is asked of the other members for the order: a node that reaches the brokers orders,
-//! whatever became of the others. Their votes are another matter ([`super::super::votes`]).
+//! whatever became of the others. Their votes are another matter ([`cluster::votes`]).
 
 use std::collections::BTreeMap;
 use std::io;

@@ -7,7 +7,7 @@
 //! ```text
 //! sequencer ─ block ─► inbox ─┐                        ┌─► outbox ─► a task for each member
 //! members ─── votes ─► inbox ─┼─► the thread: Signer, ─┼─► votes/certificates
-//! tasks ── certificates ► …  ─┘   Tally                └─► engine: halt, if it has diverged
+//! tasks ── certificates ► …  ─┘   Tally                └─► the node: halt, if it has diverged
 //! ```
 //!
 //! *Bounds.* The sequencer leaves a height and a hash in an inbox and never waits. All that is left
@@ -29,19 +29,18 @@ mod keys;
 mod shared;
 mod voter;
 mod voters;
-pub mod vouched;
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use anyhow::Result;
-use cluster::Own;
 use ledger::votes::counting::{Found, Signer, Tally};
 use ledger::votes::{KeptCertificates, Vote};
 use ledger::{Electors, Files, Parameters};
 use tracing::info;
 
+use crate::Own;
 use keys::OwnKeys;
 use voter::Voter;
 use voters::Voters;
@@ -50,12 +49,15 @@ pub use inbox::Block;
 pub use shared::Votes;
 
 /// Starts the thread.
+///
+/// # Errors
+/// What this node has signed or kept cannot be read.
 pub fn start(
     files: &Arc<dyn Files>,
     electors: Electors,
     (me, own): (u64, &Arc<Own>),
     parameters: &Arc<Parameters>,
-) -> Result<(Arc<Votes>, JoinHandle<()>)> {
+) -> io::Result<(Arc<Votes>, JoinHandle<()>)> {
     let mut voters = Voters::new(electors.ledger_id);
     voters.follow(parameters);
     let mut signer = Signer::open(files, electors.ledger_id, me)?;

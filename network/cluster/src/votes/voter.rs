@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use cluster::Seldom;
 use kit::sync::lock;
 use ledger::hash::to_hex;
 use ledger::votes::counting::{Counts, Divergence, Found, Signer, Tally, wire};
@@ -18,6 +17,7 @@ use super::inbox::{Block, Inbox};
 use super::keys::OwnKeys;
 use super::shared::{PATIENCE, Votes};
 use super::voters::Voters;
+use crate::Seldom;
 
 /// The newest block is voted on when nothing has come for so long.
 const QUIET: Duration = Duration::from_millis(15);

@@ -5,8 +5,6 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cluster::Answer;
-use engine::{BlockEvent, Engine};
 use kit::sync::lock;
 use ledger::Hash;
 use ledger::votes::counting::wire;
@@ -16,12 +14,15 @@ use types::{Error, Height};
 
 use super::heard::Standing;
 use super::inbox::{Block, Inbox};
+use crate::Answer;
 
 /// Blocks whose results wait for the thread.
 const BLOCKS_MAX: usize = 1 << 16;
 
 /// How long a member may take to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+type Halt = Box<dyn Fn(Error) + Send + Sync>;
 
 /// Shared by the sequencer, the thread and the tasks.
 pub struct Votes {
@@ -34,7 +35,7 @@ pub struct Votes {
     pub(super) standing: Mutex<Standing>,
     /// Height of the newest certificate.
     pub(super) certified_height: watch::Sender<Height>,
-    pub(super) engine: OnceLock<Arc<Engine>>,
+    halts: OnceLock<Halt>,
     /// Why this node stops, if its result was not the others'.
     pub(super) cause: OnceLock<Error>,
 }
@@ -50,28 +51,19 @@ impl Votes {
             kept: Mutex::new(kept),
             standing: Mutex::default(),
             certified_height: watch::Sender::new(0),
-            engine: OnceLock::new(),
+            halts: OnceLock::new(),
             cause: OnceLock::new(),
         }
     }
 
     /// A block was released. Called on the sequencer's thread.
-    pub fn block(&self, event: &BlockEvent) {
-        self.executed(Block {
-            height: event.height,
-            result_hash: event.result_hash,
-            time_us: event.time_us,
-            parameters_hash: event.parameters_hash,
-            next_parameters: Arc::clone(&event.next_parameters),
-        });
-    }
-
     pub fn executed(&self, block: Block) {
         let mut inbox = lock(&self.inbox);
         inbox.blocks.push_back(block);
         if inbox.blocks.len() > BLOCKS_MAX {
             inbox.blocks.pop_front();
         }
+        debug_assert!(inbox.blocks.len() <= BLOCKS_MAX, "what waits for the thread is bounded");
         inbox.block_at = Some(Instant::now());
         let wakes = inbox.awaits_block;
         drop(inbox);
@@ -85,16 +77,16 @@ impl Votes {
         lock(&self.inbox).convicted = members;
     }
 
-    /// The engine that stops if it has diverged, and whose head is voted on.
-    pub fn watch(&self, engine: &Arc<Engine>) {
-        let _ = self.engine.set(Arc::clone(engine));
+    /// What stops this node if it has diverged, perhaps before now.
+    pub fn halt_by(&self, halt: impl Fn(Error) + Send + Sync + 'static) {
+        let _ = self.halts.set(Box::new(halt));
         self.stop();
     }
 
-    /// Stops the engine, when it is there and there is a reason.
+    /// Stops the node, when it can be and there is a reason.
     pub(super) fn stop(&self) {
-        if let (Some(engine), Some(cause)) = (self.engine.get(), self.cause.get()) {
-            engine.halt(cause.clone());
+        if let (Some(halt), Some(cause)) = (self.halts.get(), self.cause.get()) {
+            halt(cause.clone());
         }
     }
 
@@ -154,6 +146,7 @@ impl Votes {
         // The newest count.
         let superfluous = waiting.len().saturating_sub(wire::VOTES_MAX);
         waiting.drain(..superfluous);
+        debug_assert!(waiting.len() <= wire::VOTES_MAX, "what a member sends is bounded");
         inbox.elsewhere.insert(from, certified);
         drop(inbox);
         self.arrived.notify_one();

@@ -5,7 +5,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::Peers;
 use kit::sync::lock;
 use ledger::votes::Vote;
 use ledger::votes::counting::wire;
@@ -13,6 +12,7 @@ use order::Network;
 use types::Height;
 
 use super::shared::{PATIENCE, Votes};
+use crate::Peers;
 
 /// How often a member hears of this one at least.
 const HEARD_EVERY: Duration = Duration::from_secs(1);

@@ -1,11 +1,12 @@
 //! The keys by which this node signs: one, and while it is being replaced two.
 
+use std::io;
 use std::sync::Arc;
 
-use anyhow::Result;
-use cluster::{Identity, Own};
 use ledger::signatures::SecretKey;
 use ledger::{Electors, Hash};
+
+use crate::{Identity, Own};
 
 pub struct OwnKeys {
     own: Arc<Own>,
@@ -29,7 +30,7 @@ impl OwnKeys {
         &mut self,
         electors: &Electors,
         next: Option<&Electors>,
-    ) -> Result<Option<Vec<SecretKey>>> {
+    ) -> io::Result<Option<Vec<SecretKey>>> {
         let is_named = |public: &Hash| {
             let all = [Some(electors), next].into_iter().flatten();
             all.map(|it| it.keys.get(&self.me)).any(|named| named == Some(public))
@@ -40,8 +41,8 @@ impl OwnKeys {
         if signs_by == self.signs_by {
             return Ok(None);
         }
-        let keys = own.iter().map(|own| Ok(SecretKey::of_pkcs8(own.key.secret_der())?));
-        let keys = keys.collect::<Result<_>>()?;
+        let keys = own.iter().map(|own| SecretKey::of_pkcs8(own.key.secret_der()));
+        let keys = keys.collect::<Result<_, _>>().map_err(io::Error::other)?;
         self.signs_by = signs_by;
         Ok(Some(keys))
     }
