@@ -140,7 +140,7 @@ test-long:
 	cargo test --package oracle --package recovery --package sim --package sql --lib --tests
 
 # Tests of a node that is the same with analytics and without.
-WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disasters doors failover \
+WITHOUT = $(addprefix --skip ,$(addsuffix ::,authentication backups checkpoints clusters disasters failover \
 	fuzz joining log_schemes losses pages proofs skips torture undecided votes))
 
 # With a broker of Kafka and CometBFT, which come from their registries, and are built once; with
@@ -253,7 +253,7 @@ figures-reliability:
 	scripts/install-deps psql python
 	cargo test $(TOOLS) --test it -- --test-threads 1 --nocapture interrupts:: fuzz:: \
 		undecided::writes failover::a_session clusters::a_cluster votes::a_node joining::a_member_is \
-		memory::clients doors::slow isolation::a_client
+		memory::clients authentication::slow isolation::a_client
 	cargo test --release --package sql --test it -- --test-threads 1 --nocapture bounds:: hostile::
 
 soak:

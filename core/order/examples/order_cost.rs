@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let names: Vec<String> = (0..ENVELOPES).map(|number| format!("order {number}")).collect();
     let keyed = |name| View { submission: Submission::Key(name), ..usual(0, &request) };
     let keyed: Vec<View<'_>> = names.iter().map(|name| keyed(name.as_str())).collect();
-    report("admit and settle by key", measure(|| admit(&keyed)));
+    report("admit and decide by key", measure(|| admit(&keyed)));
     report("the same, and encode the state", measure(|| admit(&keyed).encode()));
     report_signatures();
     Ok(())

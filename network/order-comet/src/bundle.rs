@@ -1,4 +1,4 @@
-//! What a CometBFT transaction is: some envelopes of one node, or a wish of its.
+//! The format of a CometBFT transaction: envelopes of one node, or a request of that node.
 //!
 //! ```text
 //! bundle  [ version: 1 | kind: 1 | instance: 8 | number: 8 | count: varint, a string each ]

@@ -25,7 +25,7 @@
 //! that is fast because it is wrong does not pass.
 //!
 //! *Figures of what they say.* A protocol may run a block in another way than the one that it is
-//! named for, since that is cheaper; [`way`] tells, and figures of papers are then not judged.
+//! named for, since that is cheaper; [`misnamed`] tells, and figures of papers are then not judged.
 //!
 //! *What counts.* Shares are of all executions that blocks asked for, a transaction that was
 //! deferred and came again counting twice. *Latency* is that of a transaction: from when the

@@ -14,7 +14,7 @@
 //!
 //!   finish   plan       in parallel by share of the block        plan, program, queues
 //!            execute    in parallel by queue                     execute, board, in_place
-//!            settle     epilogues in parallel; victims, tail     settle
+//!            commit     epilogues in parallel; victims, tail     commit
 //! ```
 //!
 //! *Invariants.*
@@ -66,7 +66,7 @@
 //!   execute   walk, fetch ahead         16 %   half of it waiting: four lines a row
 //!             read ten columns          31 %
 //!             undo version, write       16 %
-//!   settle    sums, answers            < 1 %
+//!   commit    sums, answers            < 1 %
 //! ```
 //!
 //! A transaction allocates its answer. One that runs in one piece costs what it costs under

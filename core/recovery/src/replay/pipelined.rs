@@ -1,6 +1,8 @@
-//! With batches that overlap (Fig. 4.19, pipelined): a block goes on with the next batch as soon as
-//! it is done with this one and the blocks before it are done with the next. Batches in flight are
-//! few, since each is in memory as a whole.
+//! Replay in which batches overlap (PACMAN, Fig. 4.19, pipelined).
+//!
+//! A block of the graph goes on with its piece-set of the next batch as soon as it is done with
+//! that of this one, and the blocks before it are done with the next. Each batch in flight is in
+//! memory as a whole, so there are at most [`WINDOW`].
 
 use super::pieces::replay_pieces;
 use super::task::Strategy;

@@ -1,4 +1,8 @@
-//! The value of a `jsonb`.
+//! The value of a `jsonb`: a text in the canonical form that [`json`](super) defines.
+//!
+//! Storage, the codec and hashes of rows take that text as it is. Equality, order and [`Hash`] look
+//! inside, as `1.0` and `1.00` are equal and show different digits. Whatever makes a value has read
+//! it by the grammar, or has put it together of parts that were.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};

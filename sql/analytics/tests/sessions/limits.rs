@@ -70,7 +70,7 @@ async fn begin_to_fetch(client: &mut Client, query: &str) -> Result<RowBatches, 
     let (prepared, literals) = client.session.prepare_source(source, &[])?;
     let Answer::Stream { mut rows, .. } = client.session.execute(&prepared, &literals).await?
     else {
-        panic!("not the analyst's: {query}");
+        panic!("not the analytical engine's: {query}");
     };
     rows.next().await.expect("rows")?;
     Ok(rows)

@@ -1,11 +1,11 @@
-//! What no recovery can beat.
+//! Lower bounds for the time of a recovery, measured on the same folder and machine.
 //!
 //! *The disk*: all files of a folder read from front to back in pieces of a megabyte, after their
 //! pages were dropped from the page cache.
 //!
 //! *The plain loop*: the same bytes, already in memory, decoded and put into tables by as many
 //! threads as the recovery has, each its own share of them, with nothing else: no checksum, no
-//! hash, no order, no word about who is newer.
+//! hash, no order, and no look at which of two versions of a row is the newer.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -74,7 +74,7 @@ pub trait Signals: Send + Sync {
 
 impl fmt::Debug for SharedState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Commons").finish_non_exhaustive()
+        f.debug_struct("SharedState").finish_non_exhaustive()
     }
 }
 
