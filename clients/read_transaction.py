@@ -24,7 +24,10 @@ TYPES = [
     "text", "varchar", "bytea", "uuid", "date", "timestamp", "timestamptz", "void",
 ]
 
-LATER_TYPES = {20: "json", 21: "jsonb", 22: "interval", 23: "time", 24: "timetz"}
+LATER_TYPES = {
+    20: "json", 21: "jsonb", 22: "interval", 23: "time", 24: "timetz", 27: "inet", 28: "cidr",
+    29: "real",
+}
 
 # Numerics in place of twice a scale.
 NO_DIGITS = {32768: "Infinity", 32769: "-Infinity", 32770: "NaN"}

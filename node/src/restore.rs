@@ -71,7 +71,7 @@ impl Until {
         let Some(text) = &arguments.to_time else {
             return Ok(Until::End);
         };
-        match Value::read_text(&DataType::Timestamptz, text) {
+        match Value::read_text(&DataType::Timestamptz(None), text) {
             Ok(Value::Timestamptz(time_us)) => Ok(Until::Time(time_us)),
             _ => bail!("`{text}` is not a time such as 2026-01-31 23:59:59+00"),
         }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use types::arithmetic::{ArithmeticOp, check_made_bytes};
+use types::arithmetic::{ArithmeticOp, add, check_made_bytes};
 use types::compare::{compare, sort_cmp};
 use types::interval::out_of_range;
 use types::numeric::{self, Numeric, work};
@@ -14,6 +14,7 @@ use types::{DataType, Error, Interval, Result, SqlState, Value};
 
 use crate::query::{Aggregate, AggregateFunction};
 use crate::run_query::SortRow;
+use crate::variance::Moments;
 
 /// The state of one aggregate over one group.
 #[derive(Clone)]
@@ -37,6 +38,7 @@ enum State {
     Values(Vec<Value>),
     Text(String),
     Bytes(Vec<u8>),
+    Moments(Moments),
 }
 
 /// A value in the order of ORDER BY, for DISTINCT.
@@ -85,6 +87,7 @@ impl Accumulator {
             + match &self.state {
                 State::Numeric(sum) => work::of_operator(ArithmeticOp::Add, sum, number),
                 State::Value(Value::Numeric(kept)) => work::of_alignment(kept, number),
+                State::Moments(moments) => moments.work(value),
                 _ => 0,
             }
     }
@@ -109,7 +112,9 @@ impl Accumulator {
         self.count += 1;
         match aggregate.function {
             AggregateFunction::Count => {}
-            AggregateFunction::Sum | AggregateFunction::Avg => kept += self.add_number(value)?,
+            AggregateFunction::Sum | AggregateFunction::Avg => {
+                kept += self.add_number(value, &aggregate.result)?;
+            }
             AggregateFunction::Min => kept += self.keep_if(value, std::cmp::Ordering::is_lt),
             AggregateFunction::Max => kept += self.keep_if(value, std::cmp::Ordering::is_gt),
             AggregateFunction::BoolAnd => self.combine(value, |a, b| a && b),
@@ -122,6 +127,13 @@ impl Accumulator {
                 }
             }
             AggregateFunction::StringAgg => kept += self.join(value, separator)?,
+            AggregateFunction::VarPop
+            | AggregateFunction::VarSamp
+            | AggregateFunction::StddevPop
+            | AggregateFunction::StddevSamp => kept += self.add_moment(value)?,
+            AggregateFunction::BitAnd => self.combine_bits(value, |a, b| a & b),
+            AggregateFunction::BitOr => self.combine_bits(value, |a, b| a | b),
+            AggregateFunction::BitXor => self.combine_bits(value, |a, b| a ^ b),
         }
         Ok(kept)
     }
@@ -163,7 +175,7 @@ impl Accumulator {
     }
 
     /// What the sum weighs more than the one before.
-    fn add_number(&mut self, value: &Value) -> Result<usize> {
+    fn add_number(&mut self, value: &Value, result: &DataType) -> Result<usize> {
         let beside = |state: &State| match state {
             State::Numeric(sum) => sum.heap_bytes(),
             _ => 0,
@@ -180,6 +192,12 @@ impl Accumulator {
                 State::Int(sum.checked_add(i128::from(*i)).ok_or_else(out_of_range)?)
             }
             (State::Numeric(sum), Value::Numeric(d)) => State::Numeric(numeric::add(sum, d)?),
+            (State::Float(sum), Value::Float(_)) if *result == DataType::Float4 => {
+                match add(&Value::Float(*sum), value, result)? {
+                    Value::Float(sum) => State::Float(sum),
+                    _ => State::Nothing,
+                }
+            }
             (State::Float(sum), Value::Float(x)) => State::Float(sum + x),
             _ => return Err(Error::new(SqlState::INTERNAL_ERROR, "sum over mixed types")),
         };
@@ -207,6 +225,25 @@ impl Accumulator {
         }));
     }
 
+    fn combine_bits(&mut self, value: &Value, combine: fn(i64, i64) -> i64) {
+        let value = value.as_int().unwrap_or(0);
+        self.state = State::Value(Value::Int(match &self.state {
+            State::Value(Value::Int(sofar)) => combine(*sofar, value),
+            _ => value,
+        }));
+    }
+
+    /// What is kept that is more than before.
+    fn add_moment(&mut self, value: &Value) -> Result<usize> {
+        let (moments, before) = match &self.state {
+            State::Moments(moments) => (moments.add(value, self.count)?, moments.heap_bytes()),
+            _ => (Moments::first(value)?, 0),
+        };
+        let kept = moments.heap_bytes().saturating_sub(before);
+        self.state = State::Moments(moments);
+        Ok(kept)
+    }
+
     /// Bytes that a copy of it is made of.
     pub(crate) fn copied_bytes(&self) -> usize {
         match &self.state {
@@ -215,6 +252,7 @@ impl Accumulator {
             State::Numeric(sum) => sum.heap_bytes(),
             State::Text(text) => text.len(),
             State::Bytes(bytes) => bytes.len(),
+            State::Moments(moments) => moments.heap_bytes(),
             State::Nothing | State::Int(_) | State::Float(_) | State::Interval(_) => 0,
         }
     }
@@ -228,6 +266,7 @@ impl Accumulator {
             State::Nothing => Ok(Value::Null),
             State::Value(value) => Ok(value),
             State::Values(values) => Ok(Value::array(values)),
+            State::Moments(moments) => moments.finish(self.count, aggregate.function),
             State::Text(text) => Ok(Value::Text(text.into())),
             State::Bytes(bytes) => Ok(Value::Bytes(bytes.into())),
             State::Interval(sum) => {

@@ -32,7 +32,7 @@ use crate::meter::Meter;
 use arguments::{as_i32, nth};
 
 pub use datetime::DateField;
-pub use function::Function;
+pub use function::{Function, RegexFunction};
 pub use json::JsonFunction;
 pub use json::kinds::JsonRows;
 pub(crate) use strings::gathered;
@@ -93,14 +93,29 @@ pub(crate) fn call(
         }
         Json(function) => json::call(function, arguments, result, meter),
         Host | Family | Masklen | NetworkText => Ok(of_network(function, first)),
-        FailingRow => Ok(failing_row(arguments)),
-        RowText => row_text(arguments, meter),
+        Regex(function) => crate::regex::call(function, arguments, result, meter),
+        NullsAlike | RealDigits | FailingRow | RowText => shown(function, arguments, result, meter),
         Random | GenRandomUuid | Uuidv7 => crate::chance::call(function, arguments),
         Nextval => crate::sequences::next(arguments, meter),
         Currval => crate::sequences::current(arguments),
         TakeValues => crate::sequences::take(arguments),
         Around(call) => meter.surroundings()?.value(call, arguments, result),
         _ => strings::call(function, arguments, meter),
+    }
+}
+
+/// Values as they are shown, and one that is shown as itself.
+fn shown(
+    function: Function,
+    arguments: &[Cow<'_, Value>],
+    result: &DataType,
+    meter: &Meter,
+) -> Result<Value> {
+    match function {
+        Function::RealDigits => real_digits(nth(arguments, 0), result),
+        Function::FailingRow => Ok(failing_row(arguments)),
+        Function::RowText => row_text(arguments, meter),
+        _ => Ok(nth(arguments, 0).clone()),
     }
 }
 
@@ -112,6 +127,27 @@ fn of_network(function: Function, address: &Value) -> Value {
         Function::Masklen => Value::Int(network.bits.into()),
         _ => Value::from(network.whole_text()),
     }
+}
+
+/// A `real` as the text that it is shown as, or as the numeric of its six digits; and arrays.
+fn real_digits(real: &Value, result: &DataType) -> Result<Value> {
+    match (real, result) {
+        (Value::Array(elements), DataType::Array(of)) => {
+            let digits = elements.iter().map(|element| real_digits(element, of));
+            Ok(Value::from(digits.collect::<Result<Vec<_>>>()?))
+        }
+        (Value::Array(_), _) => {
+            let reals = DataType::Array(Box::new(DataType::Float4));
+            Ok(Value::from(real.to_text(&reals)))
+        }
+        (Value::Float(x), DataType::Numeric(_)) => numeric::from_f32(*x as f32).map(Value::Numeric),
+        (Value::Float(_), _) => Ok(Value::from(real.to_text(&DataType::Float4))),
+        _ => Ok(Value::Null),
+    }
+}
+
+fn made(text: Result<Option<String>>) -> Result<Value> {
+    text.map(|text| text.map_or(Value::Null, Value::from))
 }
 
 fn row_text(texts: &[Cow<'_, Value>], meter: &Meter) -> Result<Value> {

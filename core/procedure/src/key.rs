@@ -60,7 +60,7 @@ pub(crate) fn eval_index_key(
             Value::Int(number) if !nullable => {
                 key.0.extend_from_slice(&encode_int_key(*number));
             }
-            Value::Null => return Ok(None),
+            Value::Null if !(nullable && expression.takes_nulls_for_values()) => return Ok(None),
             value => encode_column(&value.data_type_hint(), nullable, value, &mut key)?,
         }
     }

@@ -29,6 +29,7 @@ pub mod like;
 pub mod meter;
 pub mod prune;
 pub mod query;
+pub mod regex;
 pub mod residue;
 mod row_functions;
 mod run_query;
@@ -36,12 +37,13 @@ pub mod sequences;
 pub mod step;
 pub mod surroundings;
 pub mod testing;
+mod variance;
 mod whole;
 
 pub use access::{Access, Check, Command, CommandCode, Range, Row};
 pub use expr::{BinaryOp, Expr, Reg, UnaryOp};
 pub use frame::{Frame, ProgramResult};
-pub use functions::{Function, JsonFunction, JsonRows};
+pub use functions::{Function, JsonFunction, JsonRows, RegexFunction};
 pub use interpret::{run, run_block, run_step, run_within};
 pub use key::eval_key;
 pub use meter::{

@@ -47,7 +47,7 @@
 //!
 //! *Cost.* A subtraction and a branch a unit.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::sync::Arc;
 
 use kit::pool::{Lease, SMALL_BYTES};
@@ -56,6 +56,7 @@ use types::numeric::work;
 use types::value::VALUE_WEIGHT;
 use types::{Error, SqlState, TableId, Value};
 
+use crate::regex::Patterns;
 use crate::surroundings::{Surroundings, nothing_around};
 
 /// What one transaction of a block may spend where the ledger does not say: some 1.6 seconds, in
@@ -196,6 +197,8 @@ pub struct Meter {
     covered_to: Cell<u64>,
     /// The longest value that was made since the lease was new.
     longest: Cell<u64>,
+    /// Regular expressions that the transaction has compiled.
+    patterns: RefCell<Patterns>,
     /// Of how many values of each sequence the last was taken.
     taken: RefCell<SmallVec<[(TableId, u64); 1]>>,
     /// Metered commands that the transaction may still defer.
@@ -239,6 +242,7 @@ impl Meter {
             lease: RefCell::new(None),
             covered_to: Cell::new(0),
             longest: Cell::new(0),
+            patterns: RefCell::default(),
             taken: RefCell::default(),
             commands_left: Cell::new(COMMANDS_MAX),
             unweighed_left: Cell::new(UNWEIGHED_MAX),
@@ -401,6 +405,7 @@ impl Meter {
         self.commands_left.set(commands);
         self.unweighed_left.set(unweighed);
         self.taken.borrow_mut().clear();
+        self.patterns.take();
         self.memory_left.set(self.memory.get());
         self.shrink_lease();
     }
@@ -454,6 +459,10 @@ impl Meter {
     pub(crate) fn spend_on_hash(&self, row: &[Value]) -> Result<(), Error> {
         let numbers = row.iter().filter_map(Value::as_numeric);
         self.spend(numbers.map(work::of_digits).sum())
+    }
+
+    pub(crate) fn patterns(&self) -> RefMut<'_, Patterns> {
+        self.patterns.borrow_mut()
     }
 
     /// # Errors

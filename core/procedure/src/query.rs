@@ -382,6 +382,8 @@ pub enum RowFunction {
     /// `string_to_table`: a text, what separates its parts (NULL: each character is one, an empty
     /// text: there is one part), and the part that stands for NULL, which may be NULL.
     Parts,
+    /// `regexp_matches`: a text, a pattern, flags; the groups of each match.
+    Matches,
     /// Parts of JSON.
     Json(JsonRows),
     /// A call that the [surroundings](crate::surroundings) answer, by its number.
@@ -428,6 +430,13 @@ pub enum AggregateFunction {
     ArrayAgg,
     /// Of texts, or of byte strings.
     StringAgg,
+    VarPop,
+    VarSamp,
+    StddevPop,
+    StddevSamp,
+    BitAnd,
+    BitOr,
+    BitXor,
 }
 
 impl AggregateFunction {

@@ -49,6 +49,14 @@ pub(crate) fn call(function: RowFunction, inputs: &[Value], meter: &Meter, sink:
                 false => paid(&Value::text(part)),
             })
         }
+        (RowFunction::Matches, [Value::Text(_), Value::Text(_), Value::Text(_)]) => {
+            let mut flow = Ok(ControlFlow::Continue(()));
+            crate::regex::every_match(inputs, meter, |groups| {
+                flow = paid(&groups);
+                Ok(matches!(flow, Ok(ControlFlow::Continue(()))))
+            })?;
+            flow
+        }
         _ => Ok(ControlFlow::Continue(())),
     }
 }

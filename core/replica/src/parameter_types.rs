@@ -18,7 +18,7 @@
 //!           20 json          21 jsonb
 //!           22 interval      23 time          24 timetz
 //!           25 enum           its number, as of PostgreSQL's types: varint
-//!           27 inet          28 cidr
+//!           27 inet          28 cidr         29 real
 //! ```
 //!
 //! *Invariant.* The last type is a declared one, so that equal declarations are equal bytes.
@@ -47,8 +47,8 @@ const PLAIN: [DataType; 15] = [
     DataType::Bytea,
     DataType::Uuid,
     DataType::Date,
-    DataType::Timestamp,
-    DataType::Timestamptz,
+    DataType::Timestamp(None),
+    DataType::Timestamptz(None),
     DataType::Void,
 ];
 const NUMERIC: u8 = 16;
@@ -56,7 +56,8 @@ const VARCHAR: u8 = 17;
 const CHAR: u8 = 18;
 const ARRAY: u8 = 19;
 /// Types whose code is all there is to them, too, with their codes.
-const LATER: [(u8, DataType); 2] = [(20, DataType::Json), (21, DataType::Jsonb)];
+const LATER: [(u8, DataType); 3] =
+    [(20, DataType::Json), (21, DataType::Jsonb), (29, DataType::Float4)];
 const INTERVAL: u8 = 22;
 const TIME: u8 = 23;
 const TIMETZ: u8 = 24;
@@ -130,6 +131,7 @@ fn recorded(declared: Option<&DataType>) -> DataType {
         Some(of_time @ (DataType::Interval(_) | DataType::Time(_) | DataType::Timetz(_))) => {
             of_time.without_modifier()
         }
+        Some(moment) if moment.is_datetime() => moment.without_modifier(),
         Some(plain) => plain.clone(),
         None => DataType::Unknown,
     }

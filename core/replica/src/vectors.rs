@@ -219,7 +219,22 @@ fn requests() -> Vec<(Body, Json)> {
         endorsed(),
         json_arguments(),
         of_time(),
+        of_reals(),
     ]
+}
+
+/// Numbers of 32 bits, as parameters that were declared so.
+fn of_reals() -> (Body, Json) {
+    let reals = DataType::Array(Box::new(DataType::Float4));
+    let types = [DataType::Float4, reals].map(Some);
+    let arguments = vec![Value::Float(-0.5), Value::Array(vec![Value::Float(0.25)].into())];
+    let body = Body::statement(SQL, ParameterTypes::new(&types), arguments);
+    let means = json!({
+        "statement": SQL,
+        "types": ["real", "real[]"],
+        "arguments": [-0.5, [0.25]],
+    });
+    (body, means)
 }
 
 fn json_arguments() -> (Body, Json) {

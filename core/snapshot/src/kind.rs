@@ -67,7 +67,7 @@ impl Kind {
             DataType::Int2 => Kind::Int16,
             DataType::Int4 => Kind::Int32,
             DataType::Int8 | DataType::Enum(_) => Kind::Int64,
-            DataType::Float8 => Kind::Float,
+            DataType::Float4 | DataType::Float8 => Kind::Float,
             DataType::Numeric(Some((precision, scale))) if *precision.max(scale) <= DIGITS_MAX => {
                 Kind::Decimal { precision: *precision.max(scale) as u8, scale: *scale as u8 }
             }
@@ -79,8 +79,8 @@ impl Kind {
             DataType::Bytea | DataType::Array(_) | DataType::Inet | DataType::Cidr => Kind::Bytes,
             DataType::Uuid => Kind::Uuid,
             DataType::Date => Kind::Date,
-            DataType::Timestamp => Kind::Timestamp { utc: false },
-            DataType::Timestamptz => Kind::Timestamp { utc: true },
+            DataType::Timestamp(_) => Kind::Timestamp { utc: false },
+            DataType::Timestamptz(_) => Kind::Timestamp { utc: true },
             DataType::Time(_) => Kind::Time,
             DataType::Interval(_) | DataType::Timetz(_) => Kind::Words,
             // No stored column has one of the last four types.

@@ -44,8 +44,8 @@ impl Table {
                     }
                 }
                 DataType::Int8
-                | DataType::Timestamp
-                | DataType::Timestamptz
+                | DataType::Timestamp(_)
+                | DataType::Timestamptz(_)
                 | DataType::Time(_) => {
                     let field = 8u128 << 64 | u128::from(words[0]);
                     out.extend_from_slice(&field.to_be_bytes()[4..]);

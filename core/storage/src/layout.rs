@@ -89,7 +89,7 @@ impl Kind {
             DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Enum(_) => Kind::Int,
             DataType::Array(_) => Kind::Array,
             DataType::Numeric(_) => Kind::Numeric,
-            DataType::Float8 => Kind::Float,
+            DataType::Float4 | DataType::Float8 => Kind::Float,
             DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json => {
                 Kind::Text
             }
@@ -97,8 +97,8 @@ impl Kind {
             DataType::Bytea | DataType::Inet | DataType::Cidr => Kind::Bytes,
             DataType::Uuid => Kind::Uuid,
             DataType::Date => Kind::Date,
-            DataType::Timestamp => Kind::Timestamp,
-            DataType::Timestamptz => Kind::Timestamptz,
+            DataType::Timestamp(_) => Kind::Timestamp,
+            DataType::Timestamptz(_) => Kind::Timestamptz,
             DataType::Interval(_) => Kind::Interval,
             DataType::Time(_) => Kind::Time,
             DataType::Timetz(_) => Kind::Timetz,

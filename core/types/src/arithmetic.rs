@@ -28,15 +28,24 @@ pub enum BitOp {
     ShiftRight,
 }
 
+/// The type in which an operator takes both sides: with `real` that is `double precision`, unless
+/// both sides are `real`.
+pub fn operand_type(left: &DataType, right: &DataType) -> Option<DataType> {
+    let is_real = |side: &DataType| matches!(side, DataType::Float4 | DataType::Unknown);
+    match common_type(left, right) {
+        Some(DataType::Float4) if !(is_real(left) && is_real(right)) => Some(DataType::Float8),
+        common => common,
+    }
+}
+
 /// The type of `left op right`. Operands of unknown type (NULL, untyped literals) take the other's.
 pub fn result_type(op: ArithmeticOp, left: &DataType, right: &DataType) -> Result<DataType> {
-    use DataType as T;
     if let Some(found) = moments::operator(op, left, right) {
         return found.map(|operator| operator.result);
     }
-    let common = common_type(left, right).map(|t| t.without_modifier());
+    let common = operand_type(left, right).map(|t| t.without_modifier());
     match common {
-        Some(t) if t.is_number() && !(op == ArithmeticOp::Mod && t == T::Float8) => Ok(t),
+        Some(t) if t.is_number() && !(op == ArithmeticOp::Mod && t.is_float()) => Ok(t),
         _ => Err(no_operator(left, op, right)),
     }
 }
@@ -57,6 +66,11 @@ pub fn arithmetic(op: ArithmeticOp, a: &Value, b: &Value, result: &DataType) -> 
                 numeric_arithmetic(op, &*to_numeric(a)?, &*to_numeric(b)?).map(Value::Numeric)
             }
             DataType::Float8 => float_arithmetic(op, to_float(a)?, to_float(b)?).map(Value::Float),
+            DataType::Float4 => {
+                // The double has digits enough for what follows to be rounded as if once.
+                let exact = float_arithmetic(op, to_float(a)?, to_float(b)?)?;
+                cast::real_of(exact).map(Value::Float)
+            }
             _ => Err(no_operator(&a.data_type_hint(), op, &b.data_type_hint())),
         },
     }

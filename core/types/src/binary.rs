@@ -7,7 +7,8 @@
 //!
 //! ```text
 //! int2/4/8   2, 4, 8 bytes, big endian           float8     IEEE 754, big endian
-//! bool       1 byte                              uuid       16 bytes
+//! bool       1 byte                              float4     4 bytes
+//! uuid       16 bytes
 //! inet, cidr family:1 (2 or 3) bits:1 is_cidr:1 length:1, then the address
 //! date       4 bytes, days since 2000-01-01      timestamp  8 bytes, microseconds since then
 //! time       8 bytes, microseconds               timetz     and 4 bytes, seconds west
@@ -79,6 +80,7 @@ impl Value {
             }
             (Value::Bool(b), DataType::Bool) => out.put_u8(u8::from(*b)),
             (Value::Float(x), DataType::Float8) => out.put_f64(canonical_nan(*x)),
+            (Value::Float(x), DataType::Float4) => out.put_f32(canonical_nan(*x) as f32),
             (Value::Numeric(d), DataType::Numeric(_)) => write_numeric(d, out),
             (Value::Bytes(bytes), DataType::Bytea) => out.put_slice(bytes),
             (Value::Bytes(bytes), DataType::Inet | DataType::Cidr) => {
@@ -88,8 +90,8 @@ impl Value {
             }
             (Value::Uuid(uuid), DataType::Uuid) => out.put_slice(uuid),
             (Value::Date(days), DataType::Date) => out.put_i32(*days),
-            (Value::Timestamp(us), DataType::Timestamp)
-            | (Value::Timestamptz(us), DataType::Timestamptz)
+            (Value::Timestamp(us), DataType::Timestamp(_))
+            | (Value::Timestamptz(us), DataType::Timestamptz(_))
             | (Value::Time(us), DataType::Time(_)) => out.put_i64(*us),
             (Value::Timetz(time), DataType::Timetz(_)) => {
                 out.put_i64(time.us);
@@ -119,6 +121,10 @@ impl Value {
             DataType::Int2 => Value::from(i16::from_be_bytes(fixed(bytes, data_type)?)),
             DataType::Int4 => Value::from(i32::from_be_bytes(fixed(bytes, data_type)?)),
             DataType::Int8 => Value::from(i64::from_be_bytes(fixed(bytes, data_type)?)),
+            DataType::Float4 => {
+                let x = f32::from_be_bytes(fixed(bytes, data_type)?);
+                Value::Float(canonical_nan(x.into()))
+            }
             DataType::Float8 => {
                 Value::Float(canonical_nan(f64::from_be_bytes(fixed(bytes, data_type)?)))
             }
@@ -137,8 +143,12 @@ impl Value {
                 let days = i32::from_be_bytes(fixed(bytes, data_type)?);
                 Value::Date(check_date(i64::from(days))?)
             }
-            DataType::Timestamp => Value::Timestamp(read_timestamp(bytes, data_type)?),
-            DataType::Timestamptz => Value::Timestamptz(read_timestamp(bytes, data_type)?),
+            DataType::Timestamp(digits) => {
+                Value::Timestamp(read_timestamp(bytes, data_type, *digits)?)
+            }
+            DataType::Timestamptz(digits) => {
+                Value::Timestamptz(read_timestamp(bytes, data_type, *digits)?)
+            }
             DataType::Json => Value::read_text(data_type, read_str(bytes)?)?,
             DataType::Jsonb => match bytes.split_first() {
                 Some((&JSONB_VERSION, text)) => Value::read_text(data_type, read_str(text)?)?,
@@ -179,7 +189,6 @@ fn write_system(value: &Value, system: SystemType, out: &mut impl BufMut) -> Res
             Ok(number) => out.put_u32(number),
             Err(_) => return Err(mismatch(value, &DataType::System(system))),
         },
-        (Value::Float(x), SystemType::Float4) => out.put_f32(*x as f32),
         (Value::Text(text), SystemType::Inet) => write_address(text, out)?,
         (Value::Text(text), _) => out.put_slice(text.as_bytes()),
         // With its name, which is for readers.
@@ -225,9 +234,6 @@ fn write_address(text: &str, out: &mut impl BufMut) -> Result<()> {
 fn read_system(system: SystemType, bytes: &[u8], data_type: &DataType) -> Result<Value> {
     match system.storage() {
         DataType::Int8 => Ok(Value::Int(u32::from_be_bytes(fixed(bytes, data_type)?).into())),
-        DataType::Float8 => {
-            Ok(Value::Float(canonical_nan(f32::from_be_bytes(fixed(bytes, data_type)?).into())))
-        }
         storage => Value::read_binary(&storage, bytes),
     }
 }
@@ -251,8 +257,9 @@ fn fixed<const N: usize>(bytes: &[u8], data_type: &DataType) -> Result<[u8; N]> 
     bytes.try_into().map_err(|_| malformed(data_type))
 }
 
-fn read_timestamp(bytes: &[u8], data_type: &DataType) -> Result<i64> {
-    check_timestamp(i64::from_be_bytes(fixed(bytes, data_type)?))
+fn read_timestamp(bytes: &[u8], data_type: &DataType, digits: Option<u8>) -> Result<i64> {
+    let us = check_timestamp(i64::from_be_bytes(fixed(bytes, data_type)?))?;
+    check_timestamp(with_precision(us, digits))
 }
 
 fn read_str(bytes: &[u8]) -> Result<&str> {

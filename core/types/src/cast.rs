@@ -42,7 +42,8 @@ pub fn cast_context(from: &DataType, to: &DataType) -> Option<CastContext> {
         T::Int4 => Some(1),
         T::Int8 => Some(2),
         T::Numeric(_) => Some(3),
-        T::Float8 => Some(4),
+        T::Float4 => Some(4),
+        T::Float8 => Some(5),
         _ => None,
     };
     if let (Some(from), Some(to)) = (number_rank(from), number_rank(to)) {
@@ -59,21 +60,23 @@ pub fn cast_context(from: &DataType, to: &DataType) -> Option<CastContext> {
         (_, T::Record(_)) => None,
         (from, to) if from.without_modifier() == to.without_modifier() => Some(Implicit),
         (T::Json, T::Jsonb) | (T::Jsonb, T::Json) => Some(Assignment),
-        (T::Jsonb, T::Bool | T::Int2 | T::Int4 | T::Int8 | T::Numeric(_) | T::Float8) => {
-            Some(Explicit)
-        }
+        (T::Jsonb, to) if to.is_number() || *to == T::Bool => Some(Explicit),
         (from, to) if from.is_string() && to.is_string() => Some(Implicit),
         (T::Cidr, T::Inet) => Some(Implicit),
         (T::Inet, T::Cidr) => Some(Assignment),
         (_, to) if to.is_string() => Some(Assignment),
         (from, _) if from.is_string() => Some(Explicit),
         (T::Bool, T::Int4) | (T::Int4, T::Bool) => Some(Explicit),
-        (T::Date, T::Timestamp | T::Timestamptz) | (T::Timestamp, T::Timestamptz) => Some(Implicit),
-        (T::Timestamptz, T::Timestamp | T::Date) | (T::Timestamp, T::Date) => Some(Assignment),
+        (T::Date, T::Timestamp(_) | T::Timestamptz(_)) | (T::Timestamp(_), T::Timestamptz(_)) => {
+            Some(Implicit)
+        }
+        (T::Timestamptz(_), T::Timestamp(_) | T::Date) | (T::Timestamp(_), T::Date) => {
+            Some(Assignment)
+        }
         (T::Time(_), T::Interval(_) | T::Timetz(_)) => Some(Implicit),
         (T::Interval(_) | T::Timetz(_), T::Time(_)) => Some(Assignment),
-        (T::Timestamp | T::Timestamptz, T::Time(_)) => Some(Assignment),
-        (T::Timestamptz, T::Timetz(_)) => Some(Assignment),
+        (T::Timestamp(_) | T::Timestamptz(_), T::Time(_)) => Some(Assignment),
+        (T::Timestamptz(_), T::Timetz(_)) => Some(Assignment),
         _ => None,
     }
 }
@@ -131,8 +134,8 @@ pub fn assign_to(value: Value, data_type: &DataType) -> Result<Value> {
         | (Value::Bytes(_), DataType::Bytea | DataType::Inet)
         | (Value::Uuid(_), DataType::Uuid)
         | (Value::Date(_), DataType::Date)
-        | (Value::Timestamp(_), DataType::Timestamp)
-        | (Value::Timestamptz(_), DataType::Timestamptz)
+        | (Value::Timestamp(_), DataType::Timestamp(None))
+        | (Value::Timestamptz(_), DataType::Timestamptz(None))
         | (Value::Jsonb(_), DataType::Jsonb)
         | (Value::Time(_), DataType::Time(None))
         | (Value::Timetz(_), DataType::Timetz(None)) => true,
@@ -149,6 +152,7 @@ fn cast_scalar(value: &Value, target: &DataType) -> Result<Value> {
         (_, DataType::Numeric(modifier)) => {
             Value::Numeric(with_precision(to_numeric(value, target)?, *modifier)?)
         }
+        (_, DataType::Float4) => Value::Float(to_real(value, target)?),
         (_, DataType::Float8) => Value::Float(to_float(value, target)?),
         (Value::Bool(b), DataType::Bool) => Value::Bool(*b),
         (Value::Int(i), DataType::Bool) => Value::Bool(*i != 0),
@@ -156,16 +160,16 @@ fn cast_scalar(value: &Value, target: &DataType) -> Result<Value> {
         (Value::Timestamp(us) | Value::Timestamptz(us), DataType::Date) => {
             Value::Date(check_date(i64::from(timestamp_to_date(*us)))?)
         }
-        (Value::Timestamp(us) | Value::Timestamptz(us), DataType::Timestamp) => {
-            Value::Timestamp(*us)
+        (Value::Timestamp(us) | Value::Timestamptz(us), DataType::Timestamp(digits)) => {
+            Value::Timestamp(check_timestamp(clock::with_precision(*us, *digits))?)
         }
-        (Value::Timestamp(us) | Value::Timestamptz(us), DataType::Timestamptz) => {
-            Value::Timestamptz(*us)
+        (Value::Timestamp(us) | Value::Timestamptz(us), DataType::Timestamptz(digits)) => {
+            Value::Timestamptz(check_timestamp(clock::with_precision(*us, *digits))?)
         }
-        (Value::Date(days), DataType::Timestamp) => {
+        (Value::Date(days), DataType::Timestamp(_)) => {
             Value::Timestamp(check_timestamp(date_to_timestamp_us(*days))?)
         }
-        (Value::Date(days), DataType::Timestamptz) => {
+        (Value::Date(days), DataType::Timestamptz(_)) => {
             Value::Timestamptz(check_timestamp(date_to_timestamp_us(*days))?)
         }
         (
@@ -198,6 +202,7 @@ fn cast_json(json: &Jsonb, target: &DataType) -> Result<Value> {
             | DataType::Int4
             | DataType::Int8
             | DataType::Numeric(_)
+            | DataType::Float4
             | DataType::Float8,
         ) => {
             let number = Value::read_text(&DataType::Numeric(None), scalar.text())?;
@@ -309,6 +314,34 @@ fn to_float(value: &Value, target: &DataType) -> Result<f64> {
         Value::Float(x) => Ok(*x),
         _ => Err(cannot_cast(value, target)),
     }
+}
+
+/// The nearest number of 32 bits.
+fn to_real(value: &Value, target: &DataType) -> Result<f64> {
+    match value {
+        Value::Int(i) => Ok(f64::from(*i as f32)),
+        // By way of a double it would be rounded twice.
+        Value::Numeric(d) if d.is_finite() => match Value::read_text(target, &d.to_string())? {
+            Value::Float(x) => Ok(x),
+            _ => Err(cannot_cast(value, target)),
+        },
+        _ => real_of(to_float(value, target)?),
+    }
+}
+
+/// A double as `real`.
+///
+/// # Errors
+/// 22003 where it is beyond, or where its nearest number is zero.
+pub(crate) fn real_of(x: f64) -> Result<f64> {
+    let nearest = f64::from(x as f32);
+    let what = match nearest {
+        _ if nearest.is_infinite() && x.is_finite() => "overflow",
+        _ if nearest == 0.0 && x != 0.0 => "underflow",
+        _ => return Ok(nearest),
+    };
+    let what = format!("value out of range: {what}");
+    Err(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, what))
 }
 
 /// # Errors

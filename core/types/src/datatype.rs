@@ -4,7 +4,8 @@
 //! PostgreSQL's own. Names with a SQL-standard spelling (`character varying(20)`) are written that
 //! way, since that is what error messages, `pg_typeof` and `\d` show.
 //!
-//! Departures: no `real`; no scale of a `numeric` is negative; `char` always has a length.
+//! Departures: no scale of a `numeric` is negative; `char` always has a length. Values of `real` are
+//! those of `double precision` that it has, too; the type says how they are rounded and shown.
 
 mod names;
 
@@ -30,6 +31,7 @@ pub enum DataType {
     Int8,
     /// `numeric` or `numeric(p,s)`.
     Numeric(Option<(u16, u16)>),
+    Float4,
     Float8,
     Text,
     /// `varchar(n)`; `varchar` without a length is `Text` with another name, `None` here.
@@ -39,8 +41,9 @@ pub enum DataType {
     Bytea,
     Uuid,
     Date,
-    Timestamp,
-    Timestamptz,
+    /// `timestamp` or `timestamp(p)`: digits of a second.
+    Timestamp(Option<u8>),
+    Timestamptz(Option<u8>),
     /// JSON as it was given: a text that was checked.
     Json,
     /// JSON in its [canonical form](crate::json).
@@ -99,6 +102,7 @@ impl DataType {
             DataType::Int4 => "integer",
             DataType::Int8 => "bigint",
             DataType::Numeric(_) => "numeric",
+            DataType::Float4 => "real",
             DataType::Float8 => "double precision",
             DataType::Text => "text",
             DataType::Varchar(_) => "character varying",
@@ -106,8 +110,8 @@ impl DataType {
             DataType::Bytea => "bytea",
             DataType::Uuid => "uuid",
             DataType::Date => "date",
-            DataType::Timestamp => "timestamp without time zone",
-            DataType::Timestamptz => "timestamp with time zone",
+            DataType::Timestamp(_) => "timestamp without time zone",
+            DataType::Timestamptz(_) => "timestamp with time zone",
             DataType::Json => "json",
             DataType::Jsonb => "jsonb",
             DataType::Interval(_) => "interval",
@@ -134,6 +138,7 @@ impl DataType {
             DataType::Text => 25,
             DataType::Json => 114,
             DataType::Cidr => 650,
+            DataType::Float4 => 700,
             DataType::Float8 => 701,
             DataType::Unknown => 705,
             DataType::Inet => 869,
@@ -141,8 +146,8 @@ impl DataType {
             DataType::Varchar(_) => 1043,
             DataType::Date => 1082,
             DataType::Time(_) => 1083,
-            DataType::Timestamp => 1114,
-            DataType::Timestamptz => 1184,
+            DataType::Timestamp(_) => 1114,
+            DataType::Timestamptz(_) => 1184,
             DataType::Interval(_) => 1186,
             DataType::Timetz(_) => 1266,
             DataType::Numeric(_) => 1700,
@@ -169,12 +174,13 @@ impl DataType {
             DataType::Char(_) => 1014,
             DataType::Varchar(_) => 1015,
             DataType::Int8 => 1016,
+            DataType::Float4 => 1021,
             DataType::Float8 => 1022,
             DataType::Inet => 1041,
-            DataType::Timestamp => 1115,
+            DataType::Timestamp(_) => 1115,
             DataType::Date => 1182,
             DataType::Time(_) => 1183,
-            DataType::Timestamptz => 1185,
+            DataType::Timestamptz(_) => 1185,
             DataType::Interval(_) => 1187,
             DataType::Timetz(_) => 1270,
             DataType::Numeric(_) => 1231,
@@ -194,8 +200,8 @@ impl DataType {
             return Some(scalar);
         }
         let elements = [
-            16, 17, 20, 21, 23, 25, 114, 650, 701, 869, 1042, 1043, 1082, 1083, 1114, 1184, 1186,
-            1266, 1700, 2950, 3802,
+            16, 17, 20, 21, 23, 25, 114, 650, 700, 701, 869, 1042, 1043, 1082, 1083, 1114, 1184,
+            1186, 1266, 1700, 2950, 3802,
         ];
         match oid {
             1002 => Some(DataType::Array(Box::new(DataType::System(SystemType::Char)))),
@@ -221,13 +227,14 @@ impl DataType {
             25 | 1042 => DataType::Text,
             114 => DataType::Json,
             650 => DataType::Cidr,
+            700 => DataType::Float4,
             701 => DataType::Float8,
             869 => DataType::Inet,
             1043 => DataType::Varchar(None),
             1082 => DataType::Date,
             1083 => DataType::Time(None),
-            1114 => DataType::Timestamp,
-            1184 => DataType::Timestamptz,
+            1114 => DataType::Timestamp(None),
+            1184 => DataType::Timestamptz(None),
             1186 => DataType::INTERVAL,
             1266 => DataType::Timetz(None),
             1700 => DataType::Numeric(None),
@@ -246,9 +253,10 @@ impl DataType {
         match self {
             DataType::Bool => 1,
             DataType::Int2 => 2,
-            DataType::Int4 | DataType::Date | DataType::Void | DataType::Enum(_) => 4,
-            DataType::Int8 | DataType::Float8 | DataType::Timestamp | DataType::Timestamptz => 8,
-            DataType::Time(_) => 8,
+            DataType::Int4 | DataType::Float4 | DataType::Date => 4,
+            DataType::Void | DataType::Enum(_) => 4,
+            DataType::Int8 | DataType::Float8 => 8,
+            DataType::Timestamp(_) | DataType::Timestamptz(_) | DataType::Time(_) => 8,
             DataType::Timetz(_) => 12,
             DataType::Uuid | DataType::Interval(_) => 16,
             DataType::Unknown => -2,
@@ -278,7 +286,8 @@ impl DataType {
             DataType::Varchar(Some(n)) | DataType::Char(n) => {
                 i32::try_from(*n).unwrap_or(i32::MAX - HEADER) + HEADER
             }
-            DataType::Time(Some(digits)) | DataType::Timetz(Some(digits)) => i32::from(*digits),
+            DataType::Time(Some(n)) | DataType::Timetz(Some(n)) => i32::from(*n),
+            DataType::Timestamp(Some(n)) | DataType::Timestamptz(Some(n)) => i32::from(*n),
             DataType::Interval(fields) => fields.typmod(),
             DataType::Array(element) => element.typmod(),
             _ => -1,
@@ -293,6 +302,8 @@ impl DataType {
             DataType::Interval(_) => DataType::Interval(Fields::of_typmod(typmod)),
             DataType::Time(_) => DataType::Time(digits),
             DataType::Timetz(_) => DataType::Timetz(digits),
+            DataType::Timestamp(_) => DataType::Timestamp(digits),
+            DataType::Timestamptz(_) => DataType::Timestamptz(digits),
             _ => return None,
         })
     }
@@ -309,13 +320,15 @@ impl DataType {
     }
 
     /// The type that rows are hashed in: of an enum, which may call its labels otherwise tomorrow,
-    /// their positions.
+    /// their positions; of `real` the same number with more digits.
     pub fn canonical(&self) -> Cow<'_, DataType> {
         match self {
             DataType::Enum(_) => Cow::Owned(DataType::Int8),
-            DataType::Array(element) if matches!(**element, DataType::Enum(_)) => {
-                Cow::Owned(DataType::Array(Box::new(DataType::Int8)))
-            }
+            DataType::Float4 => Cow::Owned(DataType::Float8),
+            DataType::Array(element) => match element.canonical() {
+                Cow::Owned(other) => Cow::Owned(DataType::Array(Box::new(other))),
+                Cow::Borrowed(_) => Cow::Borrowed(self),
+            },
             other => Cow::Borrowed(other),
         }
     }
@@ -342,7 +355,11 @@ impl DataType {
     }
 
     pub fn is_number(&self) -> bool {
-        self.is_integer() || matches!(self, DataType::Numeric(_) | DataType::Float8)
+        self.is_integer() || self.is_float() || matches!(self, DataType::Numeric(_))
+    }
+
+    pub fn is_float(&self) -> bool {
+        matches!(self, DataType::Float4 | DataType::Float8)
     }
 
     pub fn is_string(&self) -> bool {
@@ -355,7 +372,7 @@ impl DataType {
     }
 
     pub fn is_datetime(&self) -> bool {
-        matches!(self, DataType::Date | DataType::Timestamp | DataType::Timestamptz)
+        matches!(self, DataType::Date | DataType::Timestamp(_) | DataType::Timestamptz(_))
     }
 
     /// Whether values have an equality and an order; `json` has neither.
@@ -375,6 +392,8 @@ impl DataType {
             DataType::Interval(_) => DataType::INTERVAL,
             DataType::Time(_) => DataType::Time(None),
             DataType::Timetz(_) => DataType::Timetz(None),
+            DataType::Timestamp(_) => DataType::Timestamp(None),
+            DataType::Timestamptz(_) => DataType::Timestamptz(None),
             DataType::Array(element) => DataType::Array(Box::new(element.without_modifier())),
             other => other.clone(),
         }
@@ -399,7 +418,6 @@ impl SystemType {
             Oid | Xid => DataType::Int8,
             Int2Vector => DataType::Array(Box::new(DataType::Int2)),
             OidVector => DataType::Array(Box::new(DataType::System(Oid))),
-            Float4 => DataType::Float8,
             AnyArray => DataType::Array(Box::new(DataType::Text)),
             _ if self.is_object() => DataType::Int8,
             _ => DataType::Text,
@@ -416,6 +434,8 @@ impl fmt::Display for DataType {
             DataType::Interval(fields) => write!(f, "interval{fields}"),
             DataType::Time(Some(digits)) => write!(f, "time({digits}) without time zone"),
             DataType::Timetz(Some(digits)) => write!(f, "time({digits}) with time zone"),
+            DataType::Timestamp(Some(n)) => write!(f, "timestamp({n}) without time zone"),
+            DataType::Timestamptz(Some(n)) => write!(f, "timestamp({n}) with time zone"),
             DataType::Array(element) => write!(f, "{element}[]"),
             other => f.write_str(other.base_name()),
         }

@@ -171,7 +171,7 @@ pub fn read_date(text: &str) -> Result<i32> {
 
 /// An offset in the text is read and ignored, as in PostgreSQL.
 pub fn read_timestamp(text: &str) -> Result<i64> {
-    let moment = Moment::read(text, &DataType::Timestamp)?;
+    let moment = Moment::read(text, &DataType::Timestamp(None))?;
     in_range(date_to_timestamp_us(moment.days) + moment.of_day_us, text)
 }
 
@@ -182,7 +182,7 @@ pub fn read_timestamptz(text: &str) -> Result<i64> {
 
 /// What clocks show, and by how many seconds the text says that they are ahead of UTC.
 pub(crate) fn read_shown(text: &str) -> Result<(i64, Option<i64>)> {
-    let moment = Moment::read(text, &DataType::Timestamptz)?;
+    let moment = Moment::read(text, &DataType::Timestamptz(None))?;
     Ok((date_to_timestamp_us(moment.days) + moment.of_day_us, moment.offset_s))
 }
 

@@ -167,8 +167,8 @@ pub fn encode_column(
         (Value::Date(days), DataType::Date) => {
             out.extend_from_slice(&encode_int_key(i64::from(*days)));
         }
-        (Value::Timestamp(us), DataType::Timestamp)
-        | (Value::Timestamptz(us), DataType::Timestamptz)
+        (Value::Timestamp(us), DataType::Timestamp(_))
+        | (Value::Timestamptz(us), DataType::Timestamptz(_))
         | (Value::Time(us), DataType::Time(_)) => {
             out.extend_from_slice(&encode_int_key(*us));
         }
@@ -182,7 +182,9 @@ pub fn encode_column(
             push_text(bytes, out);
         }
         (Value::Jsonb(json), DataType::Jsonb) => order::push_key(json.as_str(), out),
-        (Value::Float(x), DataType::Float8) => out.extend_from_slice(&float_key(*x)),
+        (Value::Float(x), DataType::Float4 | DataType::Float8) => {
+            out.extend_from_slice(&float_key(*x))
+        }
         _ => {
             return Err(Error::new(
                 SqlState::INTERNAL_ERROR,
@@ -232,15 +234,15 @@ pub fn decode_column(data_type: &DataType, nullable: bool, rest: &mut &[u8]) -> 
         DataType::Jsonb => Value::Jsonb(Jsonb::stored(order::take_key(rest)?)),
         DataType::Bool => Value::Bool(take::<1>(rest)? != [0]),
         DataType::Date => Value::Date(check_date(take_int(rest)?)?),
-        DataType::Timestamp => Value::Timestamp(check_timestamp(take_int(rest)?)?),
-        DataType::Timestamptz => Value::Timestamptz(check_timestamp(take_int(rest)?)?),
+        DataType::Timestamp(_) => Value::Timestamp(check_timestamp(take_int(rest)?)?),
+        DataType::Timestamptz(_) => Value::Timestamptz(check_timestamp(take_int(rest)?)?),
         DataType::Time(_) => Value::Time(check_time(take_int(rest)?)?),
         DataType::Timetz(_) => Value::Timetz(ZonedTime::of_key(take(rest)?)?),
         DataType::Interval(_) => {
             let span_us = (u128::from_be_bytes(take(rest)?) ^ INTERVAL_SIGN_BIT) as i128;
             Value::Interval(Interval::of_span_us(span_us).ok_or_else(corrupt)?)
         }
-        DataType::Float8 => Value::Float(take_float(rest)?),
+        DataType::Float4 | DataType::Float8 => Value::Float(take_float(rest)?),
         DataType::Numeric(modifier) => {
             Value::Numeric(cast::with_precision(take_numeric(rest)?, *modifier)?)
         }

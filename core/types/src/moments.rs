@@ -66,7 +66,8 @@ pub fn operator(op: ArithmeticOp, left: &DataType, right: &DataType) -> Option<R
 }
 
 fn typed(left: &DataType, right: &DataType, result: &DataType) -> Option<Operator> {
-    Some(Operator { left: left.clone(), right: right.clone(), result: result.clone() })
+    let [left, right, result] = [left, right, result].map(DataType::without_modifier);
+    Some(Operator { left, right, result })
 }
 
 fn is_ambiguous(op: ArithmeticOp, left: &DataType, right: &DataType) -> bool {
@@ -83,11 +84,11 @@ fn sum(left: &DataType, right: &DataType) -> Option<Operator> {
     let interval = &T::INTERVAL;
     match (left, right) {
         (T::Date, T::Int2 | T::Int4) => typed(left, right, left),
-        (T::Date, T::Interval(_)) => typed(left, right, &T::Timestamp),
-        (T::Date, T::Time(_)) => typed(left, right, &T::Timestamp),
-        (T::Date, T::Timetz(_)) => typed(left, right, &T::Timestamptz),
+        (T::Date, T::Interval(_)) => typed(left, right, &T::Timestamp(None)),
+        (T::Date, T::Time(_)) => typed(left, right, &T::Timestamp(None)),
+        (T::Date, T::Timetz(_)) => typed(left, right, &T::Timestamptz(None)),
         // A time is an interval where that is what fits.
-        (T::Timestamp | T::Timestamptz, T::Interval(_) | T::Time(_) | T::Unknown) => {
+        (T::Timestamp(_) | T::Timestamptz(_), T::Interval(_) | T::Time(_) | T::Unknown) => {
             typed(left, interval, left)
         }
         (T::Time(_) | T::Timetz(_), T::Interval(_)) => typed(left, right, left),
@@ -104,8 +105,10 @@ fn difference(left: &DataType, right: &DataType) -> Option<Operator> {
         (T::Date, T::Date | T::Unknown) | (T::Unknown, T::Date) => {
             typed(&T::Date, &T::Date, &T::Int4)
         }
-        (T::Date, T::Interval(_) | T::Time(_)) => typed(left, interval, &T::Timestamp),
-        (T::Timestamp | T::Timestamptz, T::Interval(_) | T::Time(_)) => typed(left, interval, left),
+        (T::Date, T::Interval(_) | T::Time(_)) => typed(left, interval, &T::Timestamp(None)),
+        (T::Timestamp(_) | T::Timestamptz(_), T::Interval(_) | T::Time(_)) => {
+            typed(left, interval, left)
+        }
         (T::Time(_) | T::Timetz(_), T::Interval(_)) => typed(left, right, left),
         (T::Time(_), T::Time(_) | T::Unknown) | (T::Unknown, T::Time(_)) => {
             typed(&T::Time(None), &T::Time(None), interval)
@@ -117,8 +120,8 @@ fn difference(left: &DataType, right: &DataType) -> Option<Operator> {
         }
         (a, b) if a.is_datetime() && b.is_datetime() => {
             let moment = match (a, b) {
-                (T::Timestamptz, _) | (_, T::Timestamptz) => T::Timestamptz,
-                _ => T::Timestamp,
+                (T::Timestamptz(_), _) | (_, T::Timestamptz(_)) => T::Timestamptz(None),
+                _ => T::Timestamp(None),
             };
             typed(&moment, &moment, interval)
         }
@@ -239,23 +242,23 @@ mod tests {
             (&T::Date, "2024-01-31", Add, &interval, "1 mon", "2024-02-29 00:00:00"),
             (&T::Date, "2024-03-01", Sub, &interval, "1 day 1 hour", "2024-02-28 23:00:00"),
             (
-                &T::Timestamp,
+                &T::Timestamp(None),
                 "2024-01-31 10:00",
                 Add,
                 &interval,
                 "1 mon 1 day",
                 "2024-03-01 10:00:00",
             ),
-            (&interval, "-1 mon", Add, &T::Timestamp, "2024-03-31", "2024-02-29 00:00:00"),
+            (&interval, "-1 mon", Add, &T::Timestamp(None), "2024-03-31", "2024-02-29 00:00:00"),
             (
-                &T::Timestamp,
+                &T::Timestamp(None),
                 "2024-03-01 00:00",
                 Sub,
-                &T::Timestamp,
+                &T::Timestamp(None),
                 "2024-02-28 12:00",
                 "1 day 12:00:00",
             ),
-            (&T::Timestamp, "2024-02-28", Sub, &T::Date, "2024-03-01", "-2 days"),
+            (&T::Timestamp(None), "2024-02-28", Sub, &T::Date, "2024-03-01", "-2 days"),
             (&T::Date, "2024-02-28", Sub, &T::Date, "2024-03-01", "-2"),
             (&T::Date, "2024-02-28", Add, &time, "03:04", "2024-02-28 03:04:00"),
             (&time, "23:00", Add, &interval, "1 day 2 hours", "01:00:00"),
@@ -272,7 +275,7 @@ mod tests {
             let answer = crate::arithmetic::arithmetic(op, &a, &b, &chosen.result).unwrap();
             assert_eq!(answer.to_text(&chosen.result), expected, "{a} {op} {b}");
         }
-        let last = read(&T::Timestamp, "262142-12-31");
+        let last = read(&T::Timestamp(None), "262142-12-31");
         let month = read(&interval, "1 mon");
         let beyond = arithmetic(Add, &last, &month).unwrap_err();
         assert_eq!(beyond.code(), SqlState::DATETIME_FIELD_OVERFLOW);
@@ -290,19 +293,19 @@ mod tests {
         assert_eq!(code(Add, &T::Date, &T::Unknown), SqlState(*b"42725"));
         for (op, left, right) in [
             (Add, &T::Date, &T::Date),
-            (Add, &T::Timestamp, &T::Timestamp),
-            (Sub, &interval, &T::Timestamp),
+            (Add, &T::Timestamp(None), &T::Timestamp(None)),
+            (Sub, &interval, &T::Timestamp(None)),
             (Mul, &interval, &interval),
             (Div, &T::Int4, &interval),
             (Mod, &interval, &T::Int4),
-            (Add, &T::Timestamp, &T::Int4),
+            (Add, &T::Timestamp(None), &T::Int4),
         ] {
             assert_eq!(code(op, left, right), SqlState::UNDEFINED_FUNCTION, "{left} {op} {right}");
         }
         assert_eq!(operator(Add, &T::Int4, &T::Unknown), None);
-        let unknown = operator(Sub, &T::Timestamp, &T::Unknown).unwrap().unwrap();
-        assert_eq!((unknown.right, unknown.result), (T::Timestamp, interval.clone()));
-        let added = operator(Add, &T::Unknown, &T::Timestamptz).unwrap().unwrap();
-        assert_eq!((added.left, added.result), (interval, T::Timestamptz));
+        let unknown = operator(Sub, &T::Timestamp(None), &T::Unknown).unwrap().unwrap();
+        assert_eq!((unknown.right, unknown.result), (T::Timestamp(None), interval.clone()));
+        let added = operator(Add, &T::Unknown, &T::Timestamptz(None)).unwrap().unwrap();
+        assert_eq!((added.left, added.result), (interval, T::Timestamptz(None)));
     }
 }

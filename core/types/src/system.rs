@@ -25,7 +25,6 @@ pub enum SystemType {
     Regtype,
     Regnamespace,
     Regrole,
-    Float4,
     NodeTree,
     AclItem,
     AnyArray,
@@ -35,7 +34,7 @@ pub enum SystemType {
 }
 
 /// Type, name, OID, OID of the array (0: none), bytes.
-static ALL: [(SystemType, &str, u32, u32, i16); 21] = [
+static ALL: [(SystemType, &str, u32, u32, i16); 20] = [
     (SystemType::Char, "\"char\"", 18, 1002, 1),
     (SystemType::Name, "name", 19, 1003, 64),
     (SystemType::Oid, "oid", 26, 1028, 4),
@@ -50,7 +49,6 @@ static ALL: [(SystemType, &str, u32, u32, i16); 21] = [
     (SystemType::Regtype, "regtype", 2206, 2211, 4),
     (SystemType::Regnamespace, "regnamespace", 4089, 4090, 4),
     (SystemType::Regrole, "regrole", 4096, 4097, 4),
-    (SystemType::Float4, "real", 700, 1021, 4),
     (SystemType::NodeTree, "pg_node_tree", 194, 0, -1),
     (SystemType::AclItem, "aclitem", 1033, 1034, 12),
     (SystemType::AnyArray, "anyarray", 2277, 0, -1),
@@ -88,7 +86,6 @@ impl SystemType {
         match name {
             // Unquoted it is `character`, but after `pg_catalog.` it is this one.
             "pg_catalog.char" => Some(SystemType::Char),
-            "float4" => Some(SystemType::Float4),
             _ => ALL.iter().find(|facts| facts.1 == name).map(|facts| facts.0),
         }
     }

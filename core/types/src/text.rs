@@ -16,9 +16,9 @@ use compact_str::CompactString;
 
 use crate::arithmetic::check_made_bytes;
 use crate::cast;
-use crate::clock;
+use crate::clock::{self, with_precision};
 use crate::datatype::DataType;
-use crate::datetime;
+use crate::datetime::{self, check_timestamp};
 use crate::digits::write_int;
 use crate::enums::EnumType;
 use crate::error::{Error, Result, SqlState};
@@ -42,7 +42,10 @@ impl Value {
                 DataType::Enum(of) => write_label(of, *i, out),
                 _ => write_int(*i, out),
             },
-            Value::Float(x) => write_float(*x, out),
+            Value::Float(x) => match data_type {
+                DataType::Float4 => write_real(*x as f32, out),
+                _ => write_float(*x, out),
+            },
             Value::Numeric(d) => numeric::write(d, out),
             Value::Text(text) => {
                 out.put_slice(text.as_bytes());
@@ -129,6 +132,7 @@ impl Value {
                 let d = read_numeric(text)?;
                 cast::with_precision(d, *modifier).map(Value::Numeric)
             }
+            DataType::Float4 => read_real(text).map(Value::Float),
             DataType::Float8 => read_float(text).map(Value::Float),
             DataType::Text | DataType::Unknown => {
                 check_text(text)?;
@@ -142,8 +146,14 @@ impl Value {
             DataType::Uuid => read_uuid(text).map(Value::Uuid),
             DataType::Inet | DataType::Cidr => network::read(data_type, text),
             DataType::Date => datetime::read_date(text).map(Value::Date),
-            DataType::Timestamp => datetime::read_timestamp(text).map(Value::Timestamp),
-            DataType::Timestamptz => datetime::read_timestamptz(text).map(Value::Timestamptz),
+            DataType::Timestamp(digits) => {
+                let us = datetime::read_timestamp(text)?;
+                check_timestamp(with_precision(us, *digits)).map(Value::Timestamp)
+            }
+            DataType::Timestamptz(digits) => {
+                let us = datetime::read_timestamptz(text)?;
+                check_timestamp(with_precision(us, *digits)).map(Value::Timestamptz)
+            }
             DataType::Json => {
                 check_text(text)?;
                 json::parse::check(text)?;
@@ -224,20 +234,34 @@ pub(crate) fn missing_blanks(text: &str, data_type: &DataType) -> usize {
     }
 }
 
-/// The shortest digits that read back as the same double, laid out as PostgreSQL does: plain from
-/// 1e-4 to below 1e15, otherwise with an exponent of two digits or more.
+/// The shortest digits that read back as the same double.
 fn write_float(x: f64, out: &mut impl BufMut) {
-    if x.is_nan() {
-        return out.put_slice(b"NaN");
+    if x.is_finite() { write_digits(format_args!("{x:e}"), 15, out) } else { write_special(x, out) }
+}
+
+/// The shortest digits that read back as the same number of 32 bits.
+fn write_real(x: f32, out: &mut impl BufMut) {
+    match x.is_finite() {
+        true => write_digits(format_args!("{x:e}"), 6, out),
+        false => write_special(x.into(), out),
     }
-    if x.is_infinite() {
-        let text: &[u8] = if x > 0.0 { b"Infinity" } else { b"-Infinity" };
-        return out.put_slice(text);
-    }
+}
+
+fn write_special(x: f64, out: &mut impl BufMut) {
+    out.put_slice(match x {
+        _ if x.is_nan() => b"NaN",
+        _ if x > 0.0 => b"Infinity",
+        _ => b"-Infinity",
+    });
+}
+
+/// Digits laid out as PostgreSQL does: plain from 1e-4 to below the power of ten that is named,
+/// otherwise with an exponent of two digits or more.
+fn write_digits(scientific: std::fmt::Arguments<'_>, plain_to: i32, out: &mut impl BufMut) {
     let mut buffer = [0u8; 32];
     let mut cursor = &mut buffer[..];
     // 17 digits, a point, two signs and an exponent of three digits fit.
-    let _ = write!(cursor, "{x:e}");
+    let _ = cursor.write_fmt(scientific);
     let unused = cursor.len();
     let written = &buffer[..32 - unused];
     let Some(e) = written.iter().position(|b| *b == b'e') else {
@@ -251,7 +275,7 @@ fn write_float(x: f64, out: &mut impl BufMut) {
     }
     let exponent: i32 =
         std::str::from_utf8(exponent).ok().and_then(|e| e.parse().ok()).unwrap_or(0);
-    if (-4..15).contains(&exponent) {
+    if (-4..plain_to).contains(&exponent) {
         write_plain(mantissa, exponent, out);
     } else {
         out.put_slice(mantissa);
@@ -401,8 +425,21 @@ fn read_numeric(text: &str) -> Result<Numeric> {
 }
 
 fn read_float(text: &str) -> Result<f64> {
+    read_number(text, &DataType::Float8, |trimmed| trimmed.parse().ok())
+}
+
+/// The nearest number of 32 bits.
+fn read_real(text: &str) -> Result<f64> {
+    read_number(text, &DataType::Float4, |trimmed| trimmed.parse().ok().map(|x: f32| x.into()))
+}
+
+fn read_number(
+    text: &str,
+    data_type: &DataType,
+    nearest: impl FnOnce(&str) -> Option<f64>,
+) -> Result<f64> {
     let trimmed = text.trim_matches(is_space);
-    let x: f64 = trimmed.parse().map_err(|_| invalid_syntax(&DataType::Float8, text))?;
+    let x = nearest(trimmed).ok_or_else(|| invalid_syntax(data_type, text))?;
     let digits = trimmed.split(['e', 'E']).next().unwrap_or("");
     let has_nonzero_digit = digits.bytes().any(|b| (b'1'..=b'9').contains(&b));
     let overflowed = x.is_infinite() && has_nonzero_digit;
@@ -410,7 +447,7 @@ fn read_float(text: &str) -> Result<f64> {
     if overflowed || underflowed {
         return Err(Error::new(
             SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-            format!("\"{text}\" is out of range for type double precision"),
+            format!("\"{text}\" is out of range for type {data_type}"),
         ));
     }
     Ok(x)

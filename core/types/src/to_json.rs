@@ -31,10 +31,10 @@ pub fn push_value(value: &Value, texts_are_json: bool, out: &mut String) {
             }
         }
         Value::Timestamp(_) => {
-            push_string(&value.to_text(&DataType::Timestamp).replacen(' ', "T", 1), out);
+            push_string(&value.to_text(&DataType::Timestamp(None)).replacen(' ', "T", 1), out);
         }
         Value::Timestamptz(_) => {
-            let text = value.to_text(&DataType::Timestamptz).replacen(' ', "T", 1);
+            let text = value.to_text(&DataType::Timestamptz(None)).replacen(' ', "T", 1);
             push_string(&text.replacen("+00", "+00:00", 1), out);
         }
         other => push_string(&other.to_text(&other.data_type_hint()), out),

@@ -126,8 +126,9 @@ impl Zone {
     pub fn matters(from: &DataType, to: &DataType) -> bool {
         use DataType as T;
         let is_text = |t: &T| t.is_string() || *t == T::Unknown;
-        let is_shown =
-            |t: &T| is_text(t) || matches!(t, T::Date | T::Timestamp | T::Time(_) | T::Timetz(_));
+        let is_shown = |t: &T| {
+            is_text(t) || matches!(t, T::Date | T::Timestamp(_) | T::Time(_) | T::Timetz(_))
+        };
         match (from, to) {
             (T::Array(from), T::Array(to)) => Zone::matters(from, to),
             (T::Array(from), to) if to.is_string() => Zone::matters(from, to),
@@ -137,7 +138,7 @@ impl Zone {
             (T::Record(fields), to) => {
                 fields.iter().any(|field| Zone::matters(&field.data_type, to))
             }
-            (T::Timestamptz, other) | (other, T::Timestamptz) => is_shown(other),
+            (T::Timestamptz(_), other) | (other, T::Timestamptz(_)) => is_shown(other),
             (T::Interval(_), other) | (other, T::Interval(_)) => is_text(other),
             (T::Time(_), T::Timetz(_)) => true,
             (from, T::Timetz(_)) => is_text(from),
@@ -159,7 +160,7 @@ impl Zone {
                 Value::read_text_in(to, text, self)
             }
             _ if self.is_utc() && !is_array_of_intervals(value, to) => cast(value, to, explicit),
-            (Value::Timestamptz(us), T::Date | T::Timestamp | T::Time(_)) => {
+            (Value::Timestamptz(us), T::Date | T::Timestamp(_) | T::Time(_)) => {
                 cast(&Value::Timestamp(self.shown(*us)?), to, explicit)
             }
             (Value::Timestamptz(us), T::Timetz(digits)) => {
@@ -173,16 +174,16 @@ impl Zone {
             }
             (Value::Timestamptz(_), to) if to.is_string() => {
                 let mut text = Vec::new();
-                value.write_text_in(&T::Timestamptz, self, &mut text);
+                value.write_text_in(&T::Timestamptz(None), self, &mut text);
                 cast(&Value::from(String::from_utf8_lossy(&text).into_owned()), to, explicit)
             }
-            (Value::Date(_) | Value::Timestamp(_), T::Timestamptz) => {
-                match cast(value, &T::Timestamp, true)? {
+            (Value::Date(_) | Value::Timestamp(_), T::Timestamptz(digits)) => {
+                match cast(value, &T::Timestamp(*digits), true)? {
                     Value::Timestamp(us) => self.when_shown(us).map(Value::Timestamptz),
                     other => Ok(other),
                 }
             }
-            (Value::Text(text), T::Timestamptz) => Value::read_text_in(to, text, self),
+            (Value::Text(text), T::Timestamptz(_)) => Value::read_text_in(to, text, self),
             (Value::Text(text), T::Array(element)) if is_of_sessions(element) => {
                 Value::read_text_in(to, text, self)
             }
@@ -279,12 +280,13 @@ impl Value {
                 let ahead_s = zone.is_utc().then_some(0);
                 clock::read_zoned(text, *digits, ahead_s).map(Value::Timetz)
             }
-            DataType::Timestamptz => {
+            DataType::Timestamptz(digits) => {
                 let (local_us, offset_s) = datetime::read_shown(text)?;
                 let us = match offset_s {
                     Some(offset_s) => check_timestamp(local_us - offset_s * 1_000_000),
                     None => zone.when_shown(local_us),
                 };
+                let us = us.and_then(|us| check_timestamp(clock::with_precision(us, *digits)));
                 us.map(Value::Timestamptz).map_err(|error| match error.code() {
                     SqlState::DATETIME_FIELD_OVERFLOW => Error::new(
                         SqlState::DATETIME_FIELD_OVERFLOW,
@@ -309,7 +311,7 @@ impl Value {
 
 /// Whether values of the type have another text in another session.
 fn is_of_sessions(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Timestamptz | DataType::Interval(_) | DataType::Timetz(_))
+    matches!(data_type, DataType::Timestamptz(_) | DataType::Interval(_) | DataType::Timetz(_))
 }
 
 fn is_array_of_intervals(value: &Value, to: &DataType) -> bool {
@@ -344,14 +346,14 @@ mod tests {
     #[test]
     fn moments_are_shown_and_read_by_the_zones_clocks() {
         let zone = Zone::of(Arc::new(Steps));
-        let (tz, text) = (DataType::Timestamptz, DataType::Text);
+        let (tz, text) = (DataType::Timestamptz(None), DataType::Text);
         let shown = |us: i64| zone.cast(&Value::Timestamptz(us), &text, true).unwrap();
         assert_eq!(shown(0), Value::text("2000-01-01 01:00:00+01"));
         assert_eq!(shown(24 * HOUR_US), Value::text("2000-01-02 01:30:00+01:30"));
         for us in [0, 5 * HOUR_US, 30 * HOUR_US] {
             let read = zone.cast(&shown(us), &tz, true).unwrap();
             assert_eq!(read, Value::Timestamptz(us));
-            let local = zone.cast(&read, &DataType::Timestamp, true).unwrap();
+            let local = zone.cast(&read, &DataType::Timestamp(None), true).unwrap();
             assert_eq!(zone.cast(&local, &tz, true).unwrap(), read);
         }
         let read = |text: &str| Value::read_text_in(&tz, text, &zone).unwrap();

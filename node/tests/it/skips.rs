@@ -189,7 +189,7 @@ async fn a_restore_does_not_end_within_what_is_skipped() {
         let block = ledger::read_block(&*files, height).unwrap().unwrap();
         Batch::of(&block.batch).unwrap().header().time_us
     };
-    let time = types::Value::Timestamptz(time_us).to_text(&types::DataType::Timestamptz);
+    let time = types::Value::Timestamptz(time_us).to_text(&types::DataType::Timestamptz(None));
     for from in [data, backup.path()] {
         let restore = |until: [&str; 2]| {
             let to = TempDir::new().unwrap();

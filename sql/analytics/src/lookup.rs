@@ -146,10 +146,10 @@ fn key_value(literal: &ScalarValue, data_type: &DataType) -> Option<Value> {
             Value::text(text)
         }
         (S::Date32(Some(days)), DataType::Date) => Value::Date(days.checked_sub(EPOCH_DAYS)?),
-        (S::TimestampMicrosecond(Some(us), None), DataType::Timestamp) => {
+        (S::TimestampMicrosecond(Some(us), None), DataType::Timestamp(_)) => {
             Value::Timestamp(us.checked_sub(EPOCH_US)?)
         }
-        (S::TimestampMicrosecond(Some(us), Some(_)), DataType::Timestamptz) => {
+        (S::TimestampMicrosecond(Some(us), Some(_)), DataType::Timestamptz(_)) => {
             Value::Timestamptz(us.checked_sub(EPOCH_US)?)
         }
         (S::Decimal128(Some(units), _, scale), DataType::Numeric(_)) => {

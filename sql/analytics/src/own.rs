@@ -96,11 +96,13 @@ impl Task {
             Task::Cast(to) => to.clone(),
             Task::Negate => from.clone(),
             Task::Free => DataType::Numeric(None),
-            Task::Zone(_) if *from == DataType::Timestamp => DataType::Timestamptz,
-            Task::Zone(_) => DataType::Timestamp,
+            Task::Zone(_) if matches!(from, DataType::Timestamp(_)) => DataType::Timestamptz(None),
+            Task::Zone(_) => DataType::Timestamp(None),
             Task::Part("date_part", _) => DataType::Float8,
-            Task::Part("date_trunc", _) if *from == DataType::Timestamp => DataType::Timestamp,
-            Task::Part("date_trunc", _) => DataType::Timestamptz,
+            Task::Part("date_trunc", _) if matches!(from, DataType::Timestamp(_)) => {
+                DataType::Timestamp(None)
+            }
+            Task::Part("date_trunc", _) => DataType::Timestamptz(None),
             Task::Part(_, name) if name == "epoch" && *from == DataType::Date => {
                 DataType::Numeric(Some((28, 0)))
             }
@@ -142,7 +144,7 @@ impl Task {
             Task::Part(verb, name) => {
                 let value = match value {
                     Value::Date(_) if *verb == "date_trunc" => {
-                        types::cast::cast(&value, &DataType::Timestamptz, true)?
+                        types::cast::cast(&value, &DataType::Timestamptz(None), true)?
                     }
                     value => value,
                 };

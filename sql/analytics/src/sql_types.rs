@@ -41,6 +41,8 @@ pub(crate) fn stored_as(data_type: &DataType) -> ArrowType {
 pub(crate) fn is_opaque(data_type: &DataType) -> bool {
     match data_type {
         DataType::Interval(_) | DataType::Time(_) | DataType::Timetz(_) => true,
+        // Its sums and casts go by fewer digits than those of the doubles that hold it.
+        DataType::Float4 => true,
         other => stored_as(other) == OPAQUE,
     }
 }
@@ -90,8 +92,8 @@ fn inferred(arrow: &ArrowType) -> Option<DataType> {
         ArrowType::FixedSizeBinary(16) => DataType::Uuid,
         free if *free == VARIABLE_SCALE => DataType::Numeric(None),
         ArrowType::Date32 => DataType::Date,
-        ArrowType::Timestamp(_, None) => DataType::Timestamp,
-        ArrowType::Timestamp(_, Some(_)) => DataType::Timestamptz,
+        ArrowType::Timestamp(_, None) => DataType::Timestamp(None),
+        ArrowType::Timestamp(_, Some(_)) => DataType::Timestamptz(None),
         ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::INTERVAL,
         ArrowType::List(element) => DataType::Array(Box::new(inferred(element.data_type())?)),
         _ => return None,

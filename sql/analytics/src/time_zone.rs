@@ -31,7 +31,7 @@ pub(crate) fn at(zone: Tz, value: Value) -> Result<Value> {
     };
     let moved = match value {
         Value::Date(_) => {
-            return at(zone, types::cast::cast(&value, &DataType::Timestamptz, true)?);
+            return at(zone, types::cast::cast(&value, &DataType::Timestamptz(None), true)?);
         }
         Value::Timestamptz(us) => moved(us, 1, zones::ahead_s).map(Value::Timestamp),
         Value::Timestamp(us) => moved(us, -1, zones::ahead_when_shown_s).map(Value::Timestamptz),
@@ -60,7 +60,7 @@ mod tests {
     /// What PostgreSQL 15 answers.
     #[test]
     fn clocks_are_those_of_the_place() {
-        let (local, utc) = (DataType::Timestamp, DataType::Timestamptz);
+        let (local, utc) = (DataType::Timestamp(None), DataType::Timestamptz(None));
         for (zone, text, expected) in [
             ("America/New_York", "2020-01-31 12:00:00+00", "2020-01-31 07:00:00"),
             ("america/new_york", "2020-07-31 12:00:00+00", "2020-07-31 08:00:00"),

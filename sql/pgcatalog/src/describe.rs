@@ -218,8 +218,9 @@ pub fn index_definition(world: &World, number: u32, column: i64, pretty: bool) -
     };
     let condition = declared.and_then(|declared| declared.predicate.as_ref());
     let condition = condition.map_or(String::new(), |text| format!(" WHERE ({text})"));
+    let alike = if table.nulls_alike.contains(&id) { " NULLS NOT DISTINCT" } else { "" };
     Some(format!(
-        "CREATE {}INDEX {} ON {} USING btree ({key}){condition}",
+        "CREATE {}INDEX {} ON {} USING btree ({key}){alike}{condition}",
         if unique { "UNIQUE " } else { "" },
         quoted(name),
         match pretty {
@@ -288,7 +289,8 @@ pub fn constraint_definition(world: &World, number: u32, pretty: bool) -> Option
         let index = table.unique_constraints().find(|(_, index)| is_it(&index.name));
         index.map(|(id, index)| {
             let waits = deferral(table.deferrable.get(&id).copied());
-            format!("UNIQUE ({}){waits}", quoted_list(table, &index.columns))
+            let alike = if table.nulls_alike.contains(&id) { " NULLS NOT DISTINCT" } else { "" };
+            format!("UNIQUE{alike} ({}){waits}", quoted_list(table, &index.columns))
         })
     })
 }

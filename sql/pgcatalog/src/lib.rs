@@ -24,8 +24,7 @@
 //! engine knows the query as well, it has the larger ones, and takes the rows of system tables from
 //! here ([`CatalogEngine`]): a client cannot tell which of them answered.
 //!
-//! *Departures.* Regular expressions are of the `regex` crate: no back references. Arrays have one
-//! dimension.
+//! *Departures.* Arrays have one dimension.
 
 mod agreement;
 mod catalog_engine;

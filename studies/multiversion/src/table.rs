@@ -540,7 +540,7 @@ fn key_words(schema: &TableSchema) -> Option<usize> {
         words += match column.data_type {
             _ if column.nullable => return None,
             DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Date => 1,
-            DataType::Timestamp | DataType::Timestamptz | DataType::Float8 => 1,
+            DataType::Timestamp(_) | DataType::Timestamptz(_) | DataType::Float8 => 1,
             DataType::Uuid => 2,
             _ => return None,
         };

@@ -5,7 +5,7 @@ use types::{DataType, Value};
 use super::Namer;
 use crate::draws::written;
 use crate::expr::{BinaryOp, Expr, UnaryOp};
-use crate::functions::{Function, JsonFunction};
+use crate::functions::{Function, JsonFunction, RegexFunction};
 
 /// How tightly an operator binds, in PostgreSQL's order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -209,7 +209,12 @@ pub(super) fn literal(value: &Value) -> String {
 /// `ArrayLength` is `array_length`.
 fn function_name(function: Function) -> String {
     let mut name = String::new();
-    for c in format!("{function:?}").chars() {
+    let shown = match function {
+        Function::Regex(RegexFunction::Matches { .. }) => "RegexpMatches".to_owned(),
+        Function::Regex(of) => format!("Regexp{of:?}"),
+        other => format!("{other:?}"),
+    };
+    for c in shown.chars() {
         if c.is_ascii_uppercase() && !name.is_empty() {
             name.push('_');
         }

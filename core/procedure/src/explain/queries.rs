@@ -203,6 +203,7 @@ impl Namer<'_> {
                 let columns = columns[2 - usize::from(of.width())..].to_vec();
                 return (format!("json parts of {}", texts.join(", ")), columns);
             }
+            (RowFunction::Matches, _) => (format!("matches {}", texts.join(", ")), "groups"),
             (RowFunction::Parts, _) => (format!("parts {}", texts.join(", ")), "part"),
             _ => (format!("unnest {}", texts.join(", ")), "element"),
         };
@@ -437,5 +438,12 @@ fn name_of(function: AggregateFunction) -> &'static str {
         AggregateFunction::BoolOr => "bool_or",
         AggregateFunction::ArrayAgg => "array_agg",
         AggregateFunction::StringAgg => "string_agg",
+        AggregateFunction::VarPop => "var_pop",
+        AggregateFunction::VarSamp => "var_samp",
+        AggregateFunction::StddevPop => "stddev_pop",
+        AggregateFunction::StddevSamp => "stddev_samp",
+        AggregateFunction::BitAnd => "bit_and",
+        AggregateFunction::BitOr => "bit_or",
+        AggregateFunction::BitXor => "bit_xor",
     }
 }

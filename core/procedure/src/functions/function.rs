@@ -2,6 +2,26 @@
 
 use super::json::JsonFunction;
 
+/// By a regular expression: what is asked of a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RegexFunction {
+    Matches {
+        any_case: bool,
+    },
+    /// By SQL's own kind of patterns, with what escapes there.
+    Similar,
+    SubstringSimilar,
+    /// The first group, or the whole match.
+    Substring,
+    Replace,
+    Match,
+    Split,
+    Like,
+    Count,
+    Substr,
+    Instr,
+}
+
 /// A built-in scalar function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Function {
@@ -78,6 +98,12 @@ pub enum Function {
     Masklen,
     /// With the length of its network, as a cast to text gives it.
     NetworkText,
+    /// Regular expressions.
+    Regex(RegexFunction),
+    /// What it is given. Where it bounds a scan NULL is a value, alike to itself.
+    NullsAlike,
+    /// Of a `real`, as text or as numeric.
+    RealDigits,
     // Dates and times.
     /// `extract` and `date_part`: the first argument is the field's name.
     Extract,
@@ -220,6 +246,7 @@ impl Function {
                 | Family
                 | Masklen
                 | NetworkText
+                | NullsAlike
                 | ArrayLength
                 | ArrayUpper
                 | ArrayLower
@@ -263,6 +290,7 @@ impl Function {
                 | ArraySet
                 | EnumRange
                 | QuoteNullable
+                | NullsAlike
                 | Nextval
                 | Currval
                 | TakeValues

@@ -26,10 +26,10 @@ fn texts(procedure: &Procedure) -> impl Iterator<Item = u16> {
 
 fn has_bytes(data_type: &DataType) -> bool {
     match data_type {
-        DataType::Bool | DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Float8 => {
-            false
-        }
-        DataType::Uuid | DataType::Date | DataType::Timestamp | DataType::Timestamptz => false,
+        DataType::Bool | DataType::Int2 | DataType::Int4 | DataType::Int8 => false,
+        DataType::Float4 | DataType::Float8 => false,
+        DataType::Uuid | DataType::Date => false,
+        DataType::Timestamp(_) | DataType::Timestamptz(_) => false,
         DataType::Interval(_) | DataType::Time(_) | DataType::Timetz(_) | DataType::Enum(_) => {
             false
         }

@@ -42,7 +42,7 @@ fn schema(id: TableId) -> Arc<TableSchema> {
         ("note", DataType::Text),
         ("bytes", DataType::Bytea),
         ("day", DataType::Date),
-        ("at", DataType::Timestamptz),
+        ("at", DataType::Timestamptz(None)),
     ];
     let columns = columns
         .into_iter()

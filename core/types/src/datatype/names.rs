@@ -47,12 +47,11 @@ impl DataType {
             },
             "float" => return float(modifiers).map(Some),
             "timestamp" | "timestamp without time zone" => {
-                microseconds_only(name, modifiers)?;
-                return Ok(Some(DataType::Timestamp));
+                return precision(name, modifiers).map(|digits| Some(DataType::Timestamp(digits)));
             }
             "timestamptz" | "timestamp with time zone" => {
-                microseconds_only(name, modifiers)?;
-                return Ok(Some(DataType::Timestamptz));
+                return precision(name, modifiers)
+                    .map(|digits| Some(DataType::Timestamptz(digits)));
             }
             "time" | "time without time zone" => {
                 return precision(name, modifiers).map(|digits| Some(DataType::Time(digits)));
@@ -64,6 +63,7 @@ impl DataType {
             "int2" | "smallint" => DataType::Int2,
             "int4" | "int" | "integer" => DataType::Int4,
             "int8" | "bigint" => DataType::Int8,
+            "float4" | "real" => DataType::Float4,
             "float8" | "double precision" => DataType::Float8,
             "text" => DataType::Text,
             "bytea" => DataType::Bytea,
@@ -89,8 +89,6 @@ impl DataType {
 
 /// PostgreSQL's types that people will ask for: "not supported" is kinder than "does not exist".
 const KNOWN_BUT_ABSENT: &[&str] = &[
-    "real",
-    "float4",
     "xml",
     "money",
     "macaddr",
@@ -184,7 +182,7 @@ fn length(type_name: &str, modifiers: &[u32]) -> Result<Option<u32>> {
 fn float(modifiers: &[u32]) -> Result<DataType> {
     match *modifiers {
         [] | [25..=53] => Ok(DataType::Float8),
-        [1..=24] => Err(Error::unsupported("type real")),
+        [1..=24] => Ok(DataType::Float4),
         _ => Err(Error::new(
             SqlState::INVALID_PARAMETER_VALUE,
             "precision for type float must be between 1 and 53 bits",
@@ -220,14 +218,6 @@ fn precision(name: &str, modifiers: &[u32]) -> Result<Option<u8>> {
     }
 }
 
-fn microseconds_only(name: &str, modifiers: &[u32]) -> Result<()> {
-    match modifiers {
-        [] | [6] => Ok(()),
-        _ => Err(Error::unsupported(format_args!("type {name} with a precision other than 6"))
-            .with_hint("Timestamps always keep microseconds.")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,6 +231,7 @@ mod tests {
             DataType::Int8,
             DataType::Numeric(None),
             DataType::Numeric(Some((12, 2))),
+            DataType::Float4,
             DataType::Float8,
             DataType::Text,
             DataType::Varchar(None),
@@ -251,8 +242,8 @@ mod tests {
             DataType::Cidr,
             DataType::Uuid,
             DataType::Date,
-            DataType::Timestamp,
-            DataType::Timestamptz,
+            DataType::Timestamp(None),
+            DataType::Timestamptz(None),
             DataType::Json,
             DataType::Jsonb,
             DataType::INTERVAL,
@@ -262,6 +253,8 @@ mod tests {
             DataType::Time(Some(3)),
             DataType::Timetz(None),
             DataType::Timetz(Some(0)),
+            DataType::Timestamp(Some(3)),
+            DataType::Timestamptz(Some(0)),
             DataType::Array(Box::new(DataType::Varchar(Some(5)))),
             DataType::Array(Box::new(DataType::INTERVAL)),
         ] {
@@ -277,7 +270,7 @@ mod tests {
         let read = |text| DataType::from_sql_name(text);
         assert_eq!(read(" INT ").unwrap(), DataType::Int4);
         assert_eq!(read("Decimal( 10 , 2 )").unwrap(), DataType::Numeric(Some((10, 2))));
-        assert_eq!(read("timestamp(6) with time zone").unwrap(), DataType::Timestamptz);
+        assert_eq!(read("timestamp(6) with time zone").unwrap(), DataType::Timestamptz(Some(6)));
         assert_eq!(read("char").unwrap(), DataType::Char(1));
         let code = |text| read(text).unwrap_err().code();
         assert_eq!(code("nonsense"), SqlState::UNDEFINED_OBJECT);

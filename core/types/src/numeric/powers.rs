@@ -28,7 +28,11 @@ pub fn sqrt(d: &Numeric) -> Result<Numeric> {
     // A root has half the digits before the point, in the count of PostgreSQL.
     let root_digits = if d.is_zero() { 1 } else { weight * 2 + 1 };
     let significant = (SIGNIFICANT_DIGITS_MIN - root_digits).max(0) as u32;
-    let scale = significant.max(d.scale()).min(DISPLAY_SCALE_MAX);
+    sqrt_at(d, significant.max(d.scale()).min(DISPLAY_SCALE_MAX))
+}
+
+/// The root of a finite number that is not negative, rounded to so many digits after the point.
+pub fn sqrt_at(d: &Numeric, scale: u32) -> Result<Numeric> {
     let longer = 2 * (i64::from(scale) + 1) - i64::from(d.scale());
     if let Some((_, size, _)) = d.small_parts()
         && let Ok(longer) = u32::try_from(longer)

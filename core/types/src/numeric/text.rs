@@ -33,10 +33,19 @@ pub fn to_f64(d: &Numeric) -> f64 {
 
 /// PostgreSQL's conversion: 15 significant digits.
 pub fn from_f64(x: f64) -> Result<Numeric> {
+    of_digits(x, 15)
+}
+
+/// The six digits that a float of 32 bits has for certain.
+pub fn from_f32(x: f32) -> Result<Numeric> {
+    of_digits(x.into(), 6)
+}
+
+fn of_digits(x: f64, digits: usize) -> Result<Numeric> {
     if !x.is_finite() {
         return parse_word(&x.to_string()).ok_or_else(overflow);
     }
-    match parse(&format!("{x:.14e}"))? {
+    match parse(&format!("{x:.*e}", digits - 1))? {
         Some(d) => Ok(d.normalize()),
         None => Err(overflow()),
     }

@@ -505,6 +505,6 @@ fn result_types_are_postgresqls() {
     assert_eq!(refused.code(), SqlState::UNDEFINED_FUNCTION);
     assert_eq!(refused.message(), "operator does not exist: text + integer");
     assert_eq!(code(of(Mod, &T::Float8, &T::Float8)), SqlState::UNDEFINED_FUNCTION);
-    assert_eq!(of(Sub, &T::Timestamp, &T::Timestamp).unwrap(), T::INTERVAL);
-    assert_eq!(of(Add, &T::Date, &T::INTERVAL).unwrap(), T::Timestamp);
+    assert_eq!(of(Sub, &T::Timestamp(None), &T::Timestamp(None)).unwrap(), T::INTERVAL);
+    assert_eq!(of(Add, &T::Date, &T::INTERVAL).unwrap(), T::Timestamp(None));
 }

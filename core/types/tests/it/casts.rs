@@ -146,7 +146,7 @@ fn times_convert() {
     let at = |us| Value::Timestamp(us);
     assert_eq!(cast(&at(-1), &DataType::Date, false).unwrap(), Value::Date(-1));
     assert_eq!(
-        cast(&Value::Date(1), &DataType::Timestamptz, false).unwrap(),
+        cast(&Value::Date(1), &DataType::Timestamptz(None), false).unwrap(),
         Value::Timestamptz(86_400_000_000)
     );
 }
@@ -166,8 +166,8 @@ fn contexts_are_postgresqls() {
         (T::Text, T::Int4, Some(Explicit)),
         (T::Text, varchar, Some(Implicit)),
         (T::Unknown, T::Uuid, Some(Implicit)),
-        (T::Timestamptz, T::Date, Some(Assignment)),
-        (T::Date, T::Timestamp, Some(Implicit)),
+        (T::Timestamptz(None), T::Date, Some(Assignment)),
+        (T::Date, T::Timestamp(None), Some(Implicit)),
         (T::Uuid, T::Bytea, None),
         (T::Bool, T::Date, None),
     ] {
@@ -188,8 +188,8 @@ fn common_types_are_postgresqls() {
         (T::Varchar(Some(3)), T::Varchar(Some(3)), Some(T::Varchar(Some(3)))),
         (T::Varchar(Some(3)), T::Varchar(Some(5)), Some(T::Varchar(None))),
         (T::Varchar(Some(3)), T::Text, Some(T::Text)),
-        (T::Date, T::Timestamptz, Some(T::Timestamptz)),
-        (T::Timestamp, T::Timestamptz, Some(T::Timestamptz)),
+        (T::Date, T::Timestamptz(None), Some(T::Timestamptz(None))),
+        (T::Timestamp(None), T::Timestamptz(None), Some(T::Timestamptz(None))),
         (T::Int4, T::Text, None),
         (T::Bool, T::Int4, None),
         (T::Uuid, T::Bytea, None),

@@ -141,7 +141,7 @@ fn binary_forms_are_postgresqls() {
     assert_eq!(binary(DataType::Float8, "NaN"), "7ff8000000000000");
     assert_eq!(binary(DataType::Bool, "yes"), "01");
     assert_eq!(binary(DataType::Date, "2000-01-02"), "00000001");
-    assert_eq!(binary(DataType::Timestamp, "2000-01-01 00:00:01"), "00000000000f4240");
+    assert_eq!(binary(DataType::Timestamp(None), "2000-01-01 00:00:01"), "00000000000f4240");
     assert_eq!(binary(DataType::Char(4), "ab"), "61622020");
     assert_eq!(
         binary(DataType::Array(Box::new(DataType::Int4)), "{1,NULL}"),
@@ -159,7 +159,7 @@ fn values_of_another_type_are_refused() {
         (Value::Int(1 << 40), DataType::Int4),
         (Value::Int(1), DataType::Text),
         (Value::text("1"), DataType::Int4),
-        (Value::Timestamp(0), DataType::Timestamptz),
+        (Value::Timestamp(0), DataType::Timestamptz(None)),
     ] {
         assert!(value.write_binary(&data_type, &mut out).is_err());
     }

@@ -132,6 +132,7 @@ pub fn column_types() -> Vec<DataType> {
         DataType::Numeric(None),
         DataType::Numeric(Some((20, 4))),
         DataType::Numeric(Some((60, 30))),
+        DataType::Float4,
         DataType::Float8,
         DataType::Text,
         DataType::Varchar(Some(50)),
@@ -139,8 +140,8 @@ pub fn column_types() -> Vec<DataType> {
         DataType::Bytea,
         DataType::Uuid,
         DataType::Date,
-        DataType::Timestamp,
-        DataType::Timestamptz,
+        DataType::Timestamp(None),
+        DataType::Timestamptz(None),
         DataType::Jsonb,
         DataType::INTERVAL,
         DataType::Time(None),
@@ -168,14 +169,15 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
                 .prop_map(move |digits| number(digits).expect("a number").into())
                 .boxed()
         }
+        DataType::Float4 => any::<f32>().prop_map(real).boxed(),
         DataType::Float8 => floats().prop_map(Value::from).boxed(),
         DataType::Text | DataType::Varchar(_) => strings().prop_map(Value::from).boxed(),
         DataType::Char(_) => strings().prop_map(|s| Value::from(s.trim_end_matches(' '))).boxed(),
         DataType::Bytea => byte_strings().prop_map(Value::from).boxed(),
         DataType::Uuid => any::<[u8; 16]>().prop_map(Value::from).boxed(),
         DataType::Date => dates().prop_map(Value::Date).boxed(),
-        DataType::Timestamp => timestamps().prop_map(Value::Timestamp).boxed(),
-        DataType::Timestamptz => timestamps().prop_map(Value::Timestamptz).boxed(),
+        DataType::Timestamp(_) => timestamps().prop_map(Value::Timestamp).boxed(),
+        DataType::Timestamptz(_) => timestamps().prop_map(Value::Timestamptz).boxed(),
         DataType::Json => jsons().prop_map(|json| Value::text(json.as_str())).boxed(),
         DataType::Jsonb => jsons().prop_map(Value::from).boxed(),
         DataType::Interval(fields) => {
@@ -199,6 +201,11 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
             Just(Value::Null).boxed()
         }
     }
+}
+
+/// Of the two zeros there is one, and of what is no number.
+fn real(x: f32) -> Value {
+    Value::Float(if x.is_nan() { f64::NAN } else { f64::from(x) + 0.0 })
 }
 
 /// Of hosts in networks, in both versions.

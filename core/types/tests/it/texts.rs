@@ -70,7 +70,7 @@ proptest! {
         let epoch: NaiveDateTime = NaiveDate::from_ymd_opt(2000, 1, 1).unwrap().into();
         let expected = at.signed_duration_since(epoch).num_microseconds().unwrap();
         prop_assert_eq!(
-            Value::read_text(&DataType::Timestamp, &text).unwrap(),
+            Value::read_text(&DataType::Timestamp(None), &text).unwrap(),
             Value::Timestamp(expected)
         );
     }
@@ -300,7 +300,7 @@ fn dates_and_times() {
         ],
     );
     assert_printed(
-        DataType::Timestamp,
+        DataType::Timestamp(None),
         &[
             ("2024-02-29", "2024-02-29 00:00:00"),
             ("2024-02-29T01:02:03.120", "2024-02-29 01:02:03.12"),
@@ -314,7 +314,7 @@ fn dates_and_times() {
         ],
     );
     assert_printed(
-        DataType::Timestamptz,
+        DataType::Timestamptz(None),
         &[
             ("2024-02-29 01:02:03", "2024-02-29 01:02:03+00"),
             ("2024-02-29 01:02:03+05:30", "2024-02-28 19:32:03+00"),
@@ -330,7 +330,7 @@ fn dates_and_times() {
         &["", "x", "2024-02-29x", "2024-02", "2024-02-29 BCE"],
     );
     assert_refused(
-        DataType::Timestamp,
+        DataType::Timestamp(None),
         SqlState::DATETIME_FIELD_OVERFLOW,
         &[
             "2023-02-29",
@@ -341,16 +341,16 @@ fn dates_and_times() {
         ],
     );
     assert_refused(
-        DataType::Timestamptz,
+        DataType::Timestamptz(None),
         SqlState::INVALID_TIME_ZONE_DISPLACEMENT_VALUE,
         &["2024-01-01 12:00+16", "2024-01-01 12:00-01:60"],
     );
     assert_refused(
-        DataType::Timestamptz,
+        DataType::Timestamptz(None),
         SqlState::FEATURE_NOT_SUPPORTED,
         &["infinity", "-infinity", "now"],
     );
-    let refused = Value::read_text(&DataType::Timestamp, "gestern").unwrap_err();
+    let refused = Value::read_text(&DataType::Timestamp(None), "gestern").unwrap_err();
     assert_eq!(
         refused.message(),
         "invalid input syntax for type timestamp without time zone: \"gestern\""
@@ -371,7 +371,10 @@ fn arrays() {
         ],
     );
     assert_printed(array(DataType::Bytea), &[("{\"\\\\x01\"}", "{\"\\\\x01\"}")]);
-    assert_printed(array(DataType::Timestamp), &[("{2024-01-01}", "{\"2024-01-01 00:00:00\"}")]);
+    assert_printed(
+        array(DataType::Timestamp(None)),
+        &[("{2024-01-01}", "{\"2024-01-01 00:00:00\"}")],
+    );
     assert_refused(
         array(DataType::Int4),
         SqlState::INVALID_TEXT_REPRESENTATION,

@@ -3,8 +3,6 @@
 //! A table of (name, how many arguments, their types, the result's type, how). Whatever depends on
 //! a catalog's contents is in [`describe`](crate::describe).
 
-use std::sync::Arc;
-
 use identity::{Acl, Kind, Privileges, RoleId};
 use types::value::VALUE_WEIGHT;
 use types::{DataType, Result, SystemType, Value};
@@ -45,7 +43,7 @@ pub fn result_type(function: &Function, arguments: &[DataType]) -> DataType {
         Gives::Int8 => DataType::Int8,
         Gives::Ints => array(DataType::Int4),
         Gives::Oid => DataType::System(SystemType::Oid),
-        Gives::Timestamptz => DataType::Timestamptz,
+        Gives::Timestamptz => DataType::Timestamptz(None),
         Gives::Date => DataType::Date,
         Gives::Inet => DataType::System(SystemType::Inet),
         Gives::Json => DataType::Json,
@@ -471,11 +469,6 @@ static ARRAYS: &[Function] = &[
         let parts = || str_of(&a[0]).split(str_of(&a[1]));
         check_text_bytes(parts().count() * VALUE_WEIGHT)?;
         Ok(Value::from(parts().map(Value::text).collect::<Vec<_>>()))
-    }),
-    function("regexp_split_to_array", 2, &[Text, Text], Gives::Texts, |run, a, _| {
-        let pattern: Arc<regex::Regex> = run.regex(str_of(&a[1]), false, str_of(&a[0]))?;
-        let parts = pattern.split(str_of(&a[0])).map(Value::text);
-        Ok(Value::from(parts.collect::<Vec<_>>()))
     }),
     function("operator &&", 2, &[Any, Any], Gives::Bool, |_, a, _| {
         let found = elements(&a[0]).iter().any(|element| elements(&a[1]).contains(element));

@@ -165,11 +165,4 @@ static SETS: &[SetFunction] = &[
             Ok(words.map(row).collect())
         })
     },
-    set("regexp_split_to_table", &[Takes::Text, Takes::Text], Of::Type(Text), |run, a, _| {
-        let (Some(text), Some(pattern)) = (a[0].as_text(), a[1].as_text()) else {
-            return Ok(Vec::new());
-        };
-        let pattern = run.regex(pattern, false, text)?;
-        Ok(pattern.split(text).map(|part| one(Value::text(part))).collect())
-    }),
 ];

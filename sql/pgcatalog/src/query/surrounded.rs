@@ -96,7 +96,7 @@ impl Surroundings for Surrounded {
 
 /// Values of these types are equal exactly if they are the same.
 fn is_hashed(data_type: &DataType) -> bool {
-    !matches!(data_type, DataType::Numeric(_) | DataType::Float8 | DataType::Timestamp)
+    !matches!(data_type, DataType::Numeric(_) | DataType::Float8 | DataType::Timestamp(_))
 }
 
 fn each<'r>(rows: impl Iterator<Item = &'r Row>, push: &mut impl FnMut(&Row) -> Flow) -> Flow {

@@ -88,27 +88,6 @@ pub(super) fn quoted_literal(text: &str) -> Result<String> {
     Ok(quoted)
 }
 
-/// `\1` in a replacement is `${1}` to the regular expressions here.
-fn replacement(text: &str) -> String {
-    let mut result = String::new();
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        match (c, c == '\\') {
-            (_, true) => match rest.next() {
-                Some('&') => result.push_str("${0}"),
-                Some(digit) if digit.is_ascii_digit() => {
-                    result.push_str(&format!("${{{digit}}}"));
-                }
-                Some(other) => result.push(other),
-                None => result.push('\\'),
-            },
-            ('$', _) => result.push_str("$$"),
-            (c, _) => result.push(c),
-        }
-    }
-    result
-}
-
 /// A pattern of LIKE whose escape character is another one.
 fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
     let mut result = String::new();
@@ -150,14 +129,8 @@ pub static TEXT: &[Function] = &[
     function("octet_length", 1, &[Text], Gives::Int4, |_, a, _| {
         Ok(Value::Int(text(&a[0]).len() as i64))
     }),
-    function("substring", 2, &[Text, Any, Any], Gives::Text, |run, a, _| match &a[1] {
-        Value::Int(start) => some(substring(text(&a[0]), *start, a.get(2).map(int))),
-        pattern => {
-            let pattern = run.regex(text(pattern), false, text(&a[0]))?;
-            let found = pattern.captures(text(&a[0]));
-            let found = found.and_then(|found| found.get(1).or(found.get(0)));
-            Ok(found.map_or(Value::Null, |found| Value::text(found.as_str())))
-        }
+    function("substring", 2, &[Text, Int, Int], Gives::Text, |_, a, _| {
+        some(substring(text(&a[0]), int(&a[1]), a.get(2).map(int)))
     }),
     function("substr", 2, &[Text, Int, Int], Gives::Text, |_, a, _| {
         some(substring(text(&a[0]), int(&a[1]), a.get(2).map(int)))
@@ -194,22 +167,6 @@ pub static TEXT: &[Function] = &[
     function("like_escape", 2, &[Text, Text], Gives::Text, |_, a, _| {
         some(with_backslashes(text(&a[0]), text(&a[1]).chars().next()))
     }),
-    function("regexp_replace", 3, &[Text, Text, Text, Text], Gives::Text, |run, a, _| {
-        let flags = a.get(3).map_or("", |flags| text(flags));
-        let pattern = run.regex(text(&a[1]), flags.contains('i'), text(&a[0]))?;
-        let new = replacement(text(&a[2]));
-        let (subject, mut made, mut end) = (text(&a[0]), Made::default(), 0);
-        let limit = if flags.contains('g') { usize::MAX } else { 1 };
-        for found in pattern.captures_iter(subject).take(limit) {
-            let (mut piece, whole) = (String::new(), found.get_match());
-            found.expand(&new, &mut piece);
-            made.push(&subject[end..whole.start()])?;
-            made.push(&piece)?;
-            end = whole.end();
-        }
-        made.push(&subject[end..])?;
-        Ok(made.into_value())
-    }),
     lax("format", 1, &[Text], Gives::Text, |_, a, _| match &a[0] {
         Value::Null => Ok(Value::Null),
         template => {
@@ -230,14 +187,6 @@ pub static TEXT: &[Function] = &[
     function("round", 1, &[Any], Gives::First, |_, a, _| types::arithmetic::round(&a[0], 0)),
     function("ceil", 1, &[Any], Gives::First, |_, a, _| types::arithmetic::ceil(&a[0])),
     function("floor", 1, &[Any], Gives::First, |_, a, _| types::arithmetic::floor(&a[0])),
-    function("operator ~", 2, &[Text, Text], Gives::Bool, |run, a, _| matches(run, a, false)),
-    function("operator ~*", 2, &[Text, Text], Gives::Bool, |run, a, _| matches(run, a, true)),
-    function("operator !~", 2, &[Text, Text], Gives::Bool, |run, a, _| {
-        matches(run, a, false).map(negated)
-    }),
-    function("operator !~*", 2, &[Text, Text], Gives::Bool, |run, a, _| {
-        matches(run, a, true).map(negated)
-    }),
     function("operator &", 2, &[Int, Int], Gives::Int8, |_, a, _| {
         Ok(Value::Int(int(&a[0]) & int(&a[1])))
     }),
@@ -249,15 +198,6 @@ pub static TEXT: &[Function] = &[
         Ok(Value::Int(int(&a[0]).checked_shr(by).unwrap_or(0)))
     }),
 ];
-
-fn matches(run: &Around, a: &[Value], any_case: bool) -> Result<Value> {
-    let (subject, pattern) = (text(&a[0]), text(&a[1]));
-    Ok(Value::Bool(run.regex(pattern, any_case, subject)?.is_match(subject)))
-}
-
-fn negated(truth: Value) -> Value {
-    truth.as_bool().map_or(Value::Null, |truth| Value::Bool(!truth))
-}
 
 fn length(_: &Around, a: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Int(text(&a[0]).chars().count() as i64))

@@ -50,7 +50,7 @@ fn none(attribute: &Attribute) -> Value {
         DataType::Array(_) | DataType::System(SystemType::Int2Vector | SystemType::OidVector) => {
             Value::array([])
         }
-        DataType::Float8 | DataType::System(SystemType::Float4) => Value::Float(0.0),
+        DataType::Float4 | DataType::Float8 => Value::Float(0.0),
         DataType::Int2 | DataType::Int4 | DataType::Int8 => Value::Int(0),
         DataType::System(system) if system.storage() == DataType::Int8 => Value::Int(0),
         _ => Value::text(""),

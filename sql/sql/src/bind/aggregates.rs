@@ -33,6 +33,13 @@ pub(super) fn aggregate_function(name: &str) -> Option<AggregateFunction> {
             AggregateFunction::ArrayAgg
         }
         "string_agg" => AggregateFunction::StringAgg,
+        "var_pop" => AggregateFunction::VarPop,
+        "var_samp" | "variance" => AggregateFunction::VarSamp,
+        "stddev_pop" => AggregateFunction::StddevPop,
+        "stddev_samp" | "stddev" => AggregateFunction::StddevSamp,
+        "bit_and" => AggregateFunction::BitAnd,
+        "bit_or" => AggregateFunction::BitOr,
+        "bit_xor" => AggregateFunction::BitXor,
         _ => return None,
     })
 }
@@ -229,7 +236,8 @@ impl Binder<'_> {
             (Count, _) => T::Int8,
             (Sum, T::Int2 | T::Int4) => T::Int8,
             (Sum | Avg, T::Int2 | T::Int4 | T::Int8 | T::Numeric(_)) => T::Numeric(None),
-            (Sum | Avg, T::Float8) | (Avg, T::System(SystemType::Float4)) => T::Float8,
+            (Sum, T::Float4) => T::Float4,
+            (Sum | Avg, T::Float8) | (Avg, T::Float4) => T::Float8,
             (Sum | Avg, T::Interval(_) | T::Time(_)) => T::INTERVAL,
             (Min | Max, T::Bool | T::Uuid | T::Void | T::Json | T::Jsonb | T::Record(_)) => {
                 return Err(not_for_types());
@@ -237,12 +245,16 @@ impl Binder<'_> {
             (Min | Max, T::Varchar(_) | T::System(SystemType::Name | SystemType::Char)) => T::Text,
             (Min | Max, t) => t.without_modifier(),
             (BoolAnd | BoolOr, T::Bool) => T::Bool,
+            (VarPop | VarSamp | StddevPop | StddevSamp, t) if t.is_float() => T::Float8,
+            (VarPop | VarSamp | StddevPop | StddevSamp, t) if t.is_number() => T::Numeric(None),
+            (BitAnd | BitOr | BitXor, t) if t.is_integer() => t.clone(),
             (ArrayAgg, t) if t.array_oid() != 0 => T::Array(Box::new(t.without_modifier())),
             _ => return Err(not_for_types()),
         };
         let kept = match (function, &input.data_type) {
             (Sum | Avg, T::Time(_)) => T::INTERVAL,
-            (Avg, T::System(SystemType::Float4)) => T::Float8,
+            (Avg, T::Float4) => T::Float8,
+            (VarPop | VarSamp | StddevPop | StddevSamp, _) => result.clone(),
             (_, kept) => kept.clone(),
         };
         let expr = self.coerce(input, &kept, CastContext::Implicit)?;
@@ -286,7 +298,12 @@ pub(super) fn not_for_types(name: &str, types: &[DataType]) -> Error {
 fn sorts(function: AggregateFunction, input: Option<&DataType>) -> bool {
     match function {
         AggregateFunction::ArrayAgg | AggregateFunction::StringAgg => true,
-        AggregateFunction::Sum | AggregateFunction::Avg => input == Some(&DataType::Float8),
+        AggregateFunction::Sum
+        | AggregateFunction::Avg
+        | AggregateFunction::VarPop
+        | AggregateFunction::VarSamp
+        | AggregateFunction::StddevPop
+        | AggregateFunction::StddevSamp => input.is_some_and(DataType::is_float),
         _ => false,
     }
 }

@@ -12,6 +12,7 @@ use types::cast::{CastContext, cast, cast_context, common_type};
 use types::interval::Style;
 use types::{DataType, EnumType, Error, Result, SqlState, Value, Zone};
 
+use super::digits::{as_digits, padded};
 use super::scope::Variable;
 use super::system::{System, is_of_system};
 use crate::bind::statement::ZonedConstant;
@@ -435,18 +436,14 @@ impl<'a> Binder<'a> {
         };
         // A position is no number to convert: it is shown first.
         let shown = as_labels(expr, from, to);
+        let shown = as_digits(shown, to);
         let (expr, from) = (shown.expr, &shown.data_type);
         match expr {
             expr if !Zone::matters(from, to) => Ok(converted(expr, from, to, explicit)),
             Expr::Const(value) => self.convert_constant(&value, to, explicit),
             expr => {
-                if let Some(moment) = self.converted_by_clocks(&expr, (from, to))? {
-                    let between = match (from, to) {
-                        (_, DataType::Timestamptz) => return Ok(moment),
-                        (_, to) if to.is_string() => DataType::Text,
-                        _ => return Ok(moment),
-                    };
-                    return Ok(converted(moment, &between, to, explicit));
+                if let Some(between) = self.converted_by_clocks(&expr, (from, to))? {
+                    return Ok(converted(between.expr, &between.data_type, to, explicit));
                 }
                 self.needs_plain(from, to, format_args!("a conversion from {from} to {to}"))?;
                 Ok(converted(expr, from, to, explicit))
@@ -611,9 +608,16 @@ pub(super) fn network_text(address: Expr) -> Expr {
     Expr::Call { function, arguments, result: DataType::Text }
 }
 
-/// A value as clients are shown it: of an enum its label, an address without the length of its
-/// network, if that is the whole address and the type is a host's.
+/// A value as clients are shown it: of an enum its label, of `char(n)` all its blanks, an address
+/// without the length of its network, if that is the whole address and the type is a host's.
 pub(super) fn as_shown(value: Expr, data_type: &DataType) -> Expr {
+    match data_type {
+        DataType::Char(length) => return padded(value, *length),
+        DataType::Float4 => {
+            return as_digits(Typed::new(value, data_type.clone()), &DataType::Text).expr;
+        }
+        _ => {}
+    }
     if let Some(of) = data_type.enum_type() {
         return labels(value, data_type, of).expr;
     }
@@ -651,7 +655,10 @@ fn converted(expr: Expr, from: &DataType, to: &DataType, explicit: bool) -> Expr
         (_, T::Unknown) => true,
         (T::Int2, T::Int4 | T::Int8) | (T::Int4, T::Int8) => true,
         (a, T::Text | T::Varchar(None)) => a.is_string(),
-        (T::Numeric(_), T::Numeric(None)) => true,
+        (T::Numeric(_), T::Numeric(None)) | (T::Float4, T::Float8) => true,
+        (T::Timestamp(_), T::Timestamp(None)) | (T::Timestamptz(_), T::Timestamptz(None)) => true,
+        (T::Time(_), T::Time(None)) | (T::Timetz(_), T::Timetz(None)) => true,
+        (T::Interval(_), to) if *to == T::INTERVAL => true,
         (T::Array(a), T::Array(b)) => same_values_in_arrays(a, b),
         (T::Record(_), T::Record(_)) => true,
         _ => false,

@@ -11,6 +11,7 @@ use types::cast::CastContext;
 use types::{DataType, Error, Result, Value};
 
 use super::binder::{Binder, Typed, as_shown, fold, labels};
+use super::digits::as_digits;
 use super::relations::From;
 use super::scope::ScopeColumn;
 use super::system::{
@@ -214,7 +215,12 @@ impl Binder<'_> {
         if let Some(of) = typed.data_type.enum_type().cloned() {
             return Ok(labels(typed.expr, &typed.data_type, &of));
         }
-        if typed.data_type.is_network() {
+        if typed.data_type == DataType::Array(Box::new(DataType::Float4)) {
+            return Ok(as_digits(typed, &DataType::Array(Box::new(DataType::Text))));
+        }
+        if typed.data_type.is_network()
+            || matches!(typed.data_type, DataType::Char(_) | DataType::Float4)
+        {
             return Ok(Typed::new(as_shown(typed.expr, &typed.data_type), DataType::Text));
         }
         let is_shown = match &typed.data_type {

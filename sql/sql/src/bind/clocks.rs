@@ -60,14 +60,14 @@ impl Binder<'_> {
 
     /// What clocks show at a moment.
     pub(super) fn shown_by_clocks(&self, rules: &Rules, moment: Expr) -> Typed {
-        let to = DataType::Timestamp;
+        let to = DataType::Timestamp(None);
         Typed::new(self.cast_by_clocks(rules, moment, &to), to)
     }
 
     /// A moment moved by an interval of any kind.
     pub(super) fn move_by_clocks(&self, rules: &Rules, moment: Expr, by: Expr) -> Expr {
         let inputs = vec![rules.constant(), moment, by];
-        fold(called(Function::MoveByClocks, inputs, DataType::Timestamptz).expr)
+        fold(called(Function::MoveByClocks, inputs, DataType::Timestamptz(None)).expr)
     }
 
     /// The same arguments, moments being what the session's clocks show then.
@@ -78,7 +78,7 @@ impl Binder<'_> {
     ) -> Result<Vec<Typed>> {
         let Some(rules) = self.session_rules(what)? else { return Ok(arguments.to_vec()) };
         let shown = |argument: &Typed| match argument.data_type {
-            DataType::Timestamptz => Ok(self.shown_by_clocks(&rules, argument.expr.clone())),
+            DataType::Timestamptz(_) => Ok(self.shown_by_clocks(&rules, argument.expr.clone())),
             _ => Ok(argument.clone()),
         };
         arguments.iter().map(shown).collect()
@@ -100,38 +100,40 @@ impl Binder<'_> {
         let again = self.again(&moment)?;
         let shown = self.shown_by_clocks(rules, moment);
         let inputs = vec![field.expr.clone(), shown.expr.clone()];
-        let cut = called(Function::DateTrunc, inputs, T::Timestamp);
+        let cut = called(Function::DateTrunc, inputs, T::Timestamp(None));
         if !of_clock {
-            let expr = self.cast_by_clocks(rules, cut.expr, &T::Timestamptz);
-            return Ok(Typed::new(expr, T::Timestamptz));
+            let expr = self.cast_by_clocks(rules, cut.expr, &T::Timestamptz(None));
+            return Ok(Typed::new(expr, T::Timestamptz(None)));
         }
         let subtract = |left: Expr, right: Expr, result: DataType| {
             let (left, right) = (Box::new(left), Box::new(right));
             fold(Expr::Binary { op: procedure::BinaryOp::Subtract, left, right, result })
         };
         let over = subtract(shown.expr, cut.expr, T::INTERVAL);
-        Ok(Typed::new(subtract(again, over, T::Timestamptz), T::Timestamptz))
+        Ok(Typed::new(subtract(again, over, T::Timestamptz(None)), T::Timestamptz(None)))
     }
 
     /// A text or a time as a moment, and a moment as another time or a text; `None` where the
-    /// session's clocks show UTC, or do not matter.
+    /// session's clocks show UTC, or do not matter. Lengths and digits are still to be seen to.
     pub(super) fn converted_by_clocks(
         &mut self,
         input: &Expr,
         (from, to): (&DataType, &DataType),
-    ) -> Result<Option<Expr>> {
+    ) -> Result<Option<Typed>> {
         use DataType as T;
-        let is_plain = |t: &T| t.is_string() || matches!(t, T::Date | T::Timestamp | T::Unknown);
+        let is_plain = |t: &T| t.is_string() || matches!(t, T::Date | T::Timestamp(_) | T::Unknown);
         let between = match (from, to) {
-            (T::Timestamptz, T::Time(_) | T::Timetz(_)) => to.clone(),
-            (T::Timestamptz, to) if to.is_string() => T::Text,
-            (T::Timestamptz, to) if is_plain(to) => to.clone(),
-            (from, T::Timestamptz) if is_plain(from) => T::Timestamptz,
+            (T::Timestamptz(_), to) if to.is_string() => T::Text,
+            (T::Timestamptz(_), T::Date | T::Timestamp(_) | T::Time(_) | T::Timetz(_)) => {
+                to.without_modifier()
+            }
+            (from, T::Timestamptz(_)) if is_plain(from) => T::Timestamptz(None),
             _ => return Ok(None),
         };
         let what = format_args!("a conversion from {from} to {to}");
         let Some(rules) = self.session_rules(what)? else { return Ok(None) };
-        Ok(Some(self.cast_by_clocks(&rules, input.clone(), &between)))
+        let expr = self.cast_by_clocks(&rules, input.clone(), &between);
+        Ok(Some(Typed::new(expr, between)))
     }
 
     /// `moment AT TIME ZONE 'Europe/Berlin'`.
@@ -141,7 +143,7 @@ impl Binder<'_> {
         moment: &Typed,
         (input, result): (&DataType, &DataType),
     ) -> Result<Typed> {
-        let is_of_day = !matches!(input, DataType::Timestamp | DataType::Timestamptz);
+        let is_of_day = !matches!(input, DataType::Timestamp(_) | DataType::Timestamptz(_));
         let rules = match is_of_day {
             true => None,
             false => self.rules_of(zone),

@@ -173,7 +173,14 @@ impl Binder<'_> {
                 let itself = pairs.map(|(r, v)| Expr::equal(Expr::Reg(*r), v.clone()));
                 accepted.extend(Expr::all(itself.collect()));
             }
-            let detail = self.key_detail(table, &schema.columns, &own, " already exists.");
+            let end = " already exists.";
+            let detail = match table.nulls_alike.contains(&index) {
+                true => self.may_read(table.id(), &schema.columns).then(|| {
+                    let shown = schema.columns.iter().zip(&own).map(null_or_shown(table));
+                    key_of(table, &schema.columns, shown, end)
+                }),
+                false => self.key_detail(table, &schema.columns, &own, end),
+            };
             self.require(any_of(accepted), unique_violation(table, &schema.name), detail);
         }
         Ok(())
@@ -248,6 +255,10 @@ impl Binder<'_> {
                     if together.iter().any(|other| other.id() == child.id()) => {}
                 (false, _, action) => {
                     self.cascade(&child, &key, &values, action, depth + 1)?;
+                    // The default may be the key of the row that goes.
+                    if action == ReferenceAction::SetDefault {
+                        self.reject_children(table, &child, &key, &values, None)?;
+                    }
                 }
             }
         }
@@ -388,8 +399,17 @@ impl Binder<'_> {
         depth: u16,
     ) -> Result<()> {
         if action != ReferenceAction::Cascade {
-            let assigned = key.columns.iter().map(|c| (*c, Expr::Const(Value::Null)));
-            return self.change_children(child, children_of(key, values), assigned.collect());
+            let mut assigned = Vec::with_capacity(key.columns.len());
+            for column in &key.columns {
+                assigned.push((
+                    *column,
+                    match action {
+                        ReferenceAction::SetDefault => self.default_of(child, *column),
+                        _ => Expr::Const(Value::Null),
+                    },
+                ));
+            }
+            return self.change_children(child, children_of(key, values), assigned);
         }
         let columns: Vec<ColumnId> = (0..child.schema.columns.len() as ColumnId).collect();
         let query = rows_of(child, children_of(key, values), &columns)?;
@@ -531,19 +551,39 @@ impl Binder<'_> {
     }
 }
 
+/// A value of a column with a word for NULL, which is otherwise left out.
+fn null_or_shown(table: &Table) -> impl Fn((&ColumnId, &Expr)) -> Expr + '_ {
+    |(column, value)| {
+        let is_null = Expr::is_null(value.clone(), false);
+        let whens = [(is_null, Expr::Const(Value::text("null")))].into();
+        let shown = as_shown(value.clone(), table.column_type(*column));
+        Expr::Case { whens, otherwise: Box::new(shown) }
+    }
+}
+
 /// `Key (a, b)=(1, 2)` and an ending.
 fn key_shown(table: &Table, columns: &[ColumnId], values: &[Expr], end: &str) -> Expr {
+    let shown = values.iter().enumerate().map(|(place, value)| match columns.get(place) {
+        Some(column) => as_shown(value.clone(), table.column_type(*column)),
+        None => value.clone(),
+    });
+    key_of(table, columns, shown, end)
+}
+
+fn key_of(
+    table: &Table,
+    columns: &[ColumnId],
+    shown: impl Iterator<Item = Expr>,
+    end: &str,
+) -> Expr {
     let text = |s: String| Expr::Const(Value::from(s));
     let names: Vec<&str> = columns.iter().map(|c| table.column_name(*c)).collect();
     let mut parts = vec![text(format!("Key ({})=(", names.join(", ")))];
-    for (i, value) in values.iter().enumerate() {
+    for (i, value) in shown.enumerate() {
         if i > 0 {
             parts.push(text(", ".into()));
         }
-        parts.push(match columns.get(i) {
-            Some(column) => as_shown(value.clone(), table.column_type(*column)),
-            None => value.clone(),
-        });
+        parts.push(value);
     }
     parts.push(text(format!("){end}")));
     Expr::Call { function: Function::Concat, arguments: parts.into(), result: DataType::Text }
@@ -566,12 +606,21 @@ pub(super) fn first_in_index(
     values: &[Expr],
     columns: &[ColumnId],
 ) -> Query {
+    let alike = |(value, column): (&Expr, &ColumnId)| Expr::Call {
+        function: Function::NullsAlike,
+        arguments: [value.clone()].into(),
+        result: table.column_type(*column).clone(),
+    };
+    let values: Box<[Expr]> = match table.nulls_alike.contains(&index) {
+        true => values.iter().zip(table.index_columns(index)).map(alike).collect(),
+        false => values.into(),
+    };
     let scan = Query::Scan {
         table: table.id(),
         index,
         nullable: index_nullability(table, index),
-        low: Bound::Included(values.into()),
-        high: Bound::Included(values.into()),
+        low: Bound::Included(values.clone()),
+        high: Bound::Included(values),
         reverse: false,
         columns: columns.into(),
         filter: None,

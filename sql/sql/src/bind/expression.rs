@@ -96,16 +96,7 @@ impl Binder<'_> {
             E::CompoundFieldAccess { root, access_chain } => {
                 self.subscript(scope, root, access_chain)
             }
-            E::Collate { expr, collation } => match collation.to_string().as_str() {
-                "\"C\""
-                | "\"POSIX\""
-                | "\"default\""
-                | "pg_catalog.default"
-                | "pg_catalog.\"default\""
-                | "pg_catalog.\"C\"" => self.expression(scope, expr),
-                other => Err(Error::unsupported(format_args!("collation {other}"))
-                    .with_hint("Text is compared by its bytes, as collation \"C\" does.")),
-            },
+            E::Collate { expr, collation } => self.collated(scope, expr, &collation.to_string()),
             expr if is_row(expr) => {
                 let items = self.row_items(scope, expr)?.unwrap_or_default();
                 self.row_value(items)
@@ -116,7 +107,7 @@ impl Binder<'_> {
         }
     }
 
-    fn literal(&mut self, value: &ast::Value) -> Result<Typed> {
+    pub(super) fn literal(&mut self, value: &ast::Value) -> Result<Typed> {
         use ast::Value as V;
         Ok(match value {
             V::Number(digits, _) => number(digits)?,
@@ -294,13 +285,6 @@ impl Binder<'_> {
                 Some(operator) => self.regex(operator, l, r),
                 None => self.system_operator(&op.to_string(), vec![l, r]),
             },
-        }
-    }
-
-    pub(super) fn regex(&mut self, operator: &str, left: Typed, right: Typed) -> Result<Typed> {
-        match self.system {
-            Some(_) => self.system_operator(operator, vec![left, right]),
-            None => Err(Error::unsupported("regular expressions").with_hint("Use LIKE.")),
         }
     }
 

@@ -40,6 +40,7 @@ impl Binder<'_> {
             Self::sequence_function,
             Self::number_function,
             Self::integer_function,
+            Self::regex_function,
             Self::text_function,
             Self::bytes_function,
             Self::datetime_function,
@@ -82,10 +83,10 @@ impl Binder<'_> {
         };
         match name {
             "now" | "current_timestamp" | "transaction_timestamp" => {
-                return Ok(Some(Typed::new(Expr::Now, DataType::Timestamptz)));
+                return Ok(Some(Typed::new(Expr::Now, DataType::Timestamptz(None))));
             }
             "current_date" => return now_as(DataType::Date),
-            "localtimestamp" => return now_as(DataType::Timestamp),
+            "localtimestamp" => return now_as(DataType::Timestamp(None)),
             "localtime" => return now_as(DataType::Time(None)),
             "current_time" => return now_as(DataType::Timetz(None)),
             _ => {}
@@ -197,7 +198,7 @@ impl Binder<'_> {
             other => other,
         };
         let no_integers = match &first {
-            t if t.is_integer() => T::Float8,
+            t if t.is_integer() || t.is_float() => T::Float8,
             t => t.clone(),
         };
         let (function, types, result) = match (name, arguments.len()) {
@@ -206,17 +207,17 @@ impl Binder<'_> {
             ("floor", 1) => (Function::Floor, vec![no_integers.clone()], no_integers),
             ("round", 1) => (Function::Round, vec![no_integers.clone()], no_integers),
             ("trunc", 1) => (Function::Trunc, vec![no_integers.clone()], no_integers),
-            ("round", 2) if first != T::Float8 => {
+            ("round", 2) if !first.is_float() => {
                 (Function::Round, vec![numeric.clone(), T::Int4], numeric)
             }
-            ("trunc", 2) if first != T::Float8 => {
+            ("trunc", 2) if !first.is_float() => {
                 (Function::Trunc, vec![numeric.clone(), T::Int4], numeric)
             }
             ("sign", 1) => (Function::Sign, vec![no_integers.clone()], no_integers),
             ("sqrt", 1) => (Function::Sqrt, vec![no_integers.clone()], no_integers),
             ("mod", 2) => {
                 let common = common_type(&arguments[0].data_type, &arguments[1].data_type);
-                let common = common.filter(|t| *t != T::Float8).unwrap_or(numeric);
+                let common = common.filter(|t| !t.is_float()).unwrap_or(numeric);
                 let common = common.without_modifier();
                 (Function::Mod, vec![common.clone(), common.clone()], common)
             }
@@ -238,7 +239,7 @@ impl Binder<'_> {
                 return self.call(Function::Log, &types, &given, numeric).map(Some);
             }
             // There is none for floats.
-            ("log", 2) if !arguments.iter().any(|a| a.data_type == T::Float8) => {
+            ("log", 2) if !arguments.iter().any(|a| a.data_type.is_float()) => {
                 (Function::Log, vec![numeric.clone(), numeric.clone()], numeric)
             }
             _ => return Ok(None),
@@ -289,6 +290,11 @@ impl Binder<'_> {
             self.needs_plain_text(&input.data_type)?;
             let text = self.coerce(input, &T::Text, CastContext::Explicit)?;
             return Ok(Some(called(function, vec![text], T::Text)));
+        }
+        if let ("octet_length", [padded @ Typed { data_type: T::Char(_), .. }]) = (name, arguments)
+        {
+            let padded = self.with_blanks(padded.clone());
+            return Ok(Some(called(OctetLength, vec![padded.expr], T::Int4)));
         }
         let bytes = matches!(arguments.first(), Some(Typed { data_type: T::Bytea, .. }));
         let subject = if bytes { T::Bytea } else { T::Text };
@@ -389,7 +395,10 @@ impl Binder<'_> {
             return self.with_element(arguments);
         }
         if name == "array_to_string"
-            && arguments.first().is_some_and(|array| array.data_type.enum_type().is_some())
+            && arguments.first().is_some_and(|array| {
+                let is_real = array.data_type == T::Array(Box::new(T::Float4));
+                is_real || array.data_type.enum_type().is_some()
+            })
         {
             let mut shown = arguments.to_vec();
             shown[0] = self.shown(shown[0].clone())?;

@@ -12,6 +12,7 @@ use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::aggregates::not_for_types;
 use super::binder::{Binder, Typed, fold};
+use super::digits::as_digits;
 use super::scope::Scope;
 use crate::syntax::names::fold as fold_name;
 
@@ -27,6 +28,8 @@ fn family(name: &str) -> Option<(DataType, &str)> {
         },
     }
 }
+
+const NUMERIC: DataType = DataType::Numeric(None);
 
 fn texts() -> DataType {
     DataType::Array(Box::new(DataType::Text))
@@ -133,7 +136,20 @@ impl Binder<'_> {
             let object = self.json_of_row(typed, JsonFunction::OfRow)?;
             return self.coerce(object, json, CastContext::Explicit);
         }
-        let typed = self.shown(typed)?;
+        let typed = match &typed.data_type {
+            // A number, by its own digits.
+            DataType::Float4 => {
+                let digits = as_digits(typed, &DataType::Text);
+                Typed::new(self.coerce(digits, &NUMERIC, CastContext::Explicit)?, NUMERIC)
+            }
+            DataType::Array(of) if **of == DataType::Float4 => {
+                let [texts, numbers] =
+                    [DataType::Text, NUMERIC].map(|of| DataType::Array(of.into()));
+                let digits = as_digits(typed, &texts);
+                Typed::new(self.coerce(digits, &numbers, CastContext::Explicit)?, numbers)
+            }
+            _ => self.shown(typed)?,
+        };
         if Zone::matters(&typed.data_type, &DataType::Text) {
             let from = &typed.data_type;
             self.needs_plain(from, &DataType::Text, format_args!("{from} as {json}"))?;
@@ -146,16 +162,7 @@ impl Binder<'_> {
             DataType::Json => JsonFunction::OfJsons,
             _ => JsonFunction::Of,
         };
-        let input = match &typed.data_type {
-            // With the blanks that it shows.
-            DataType::Char(length) => {
-                let arguments = [typed.expr, Expr::Const(Value::Int(i64::from(*length)))];
-                let function = Function::Rpad;
-                Expr::Call { function, arguments: arguments.into(), result: DataType::Text }
-            }
-            _ => typed.expr,
-        };
-        Ok(called(function, vec![input], json.clone()).expr)
+        Ok(called(function, vec![typed.expr], json.clone()).expr)
     }
 
     /// A row as an object, `made` on one line or on several; NULL where there is no row.

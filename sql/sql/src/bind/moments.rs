@@ -50,7 +50,7 @@ impl Binder<'_> {
         let right = self.coerce(right.clone(), &r, CastContext::Implicit)?;
         let sides = [(&left, &l), (&right, &r)];
         let moves = sides.iter().any(|(_, t)| matches!(t, DataType::Interval(_)));
-        if result == DataType::Timestamptz && moves {
+        if result == DataType::Timestamptz(None) && moves {
             let by = sides.iter().find(|(_, t)| matches!(t, DataType::Interval(_)));
             // Hours are as long everywhere.
             let by_hours = matches!(by, Some((Expr::Const(Value::Interval(by)), _))
@@ -138,7 +138,8 @@ impl Binder<'_> {
             ("to_timestamp", 1)
                 if arguments[0].data_type.is_number() || arguments[0].data_type == T::Unknown =>
             {
-                self.call(Function::ToTimestamp, &[T::Float8], arguments, T::Timestamptz).map(Some)
+                self.call(Function::ToTimestamp, &[T::Float8], arguments, T::Timestamptz(None))
+                    .map(Some)
             }
             ("age", 1 | 2) => self.age(arguments),
             ("justify_days" | "justify_hours" | "justify_interval", 1) => {
@@ -186,17 +187,17 @@ impl Binder<'_> {
             _ => Function::DateTrunc,
         };
         let moment = match &arguments[1].data_type {
-            T::Unknown => T::Timestamp,
-            T::Date if function == Function::DateTrunc => T::Timestamptz,
+            T::Unknown => T::Timestamp(None),
+            T::Date if function == Function::DateTrunc => T::Timestamptz(None),
             T::Time(_) if function == Function::DateTrunc => T::INTERVAL,
             t @ (T::Interval(_) | T::Time(_)) => t.without_modifier(),
             t @ T::Timetz(_) if function != Function::DateTrunc => t.without_modifier(),
-            t if t.is_datetime() => t.clone(),
+            t if t.is_datetime() => t.without_modifier(),
             _ => return Ok(None),
         };
         let is_epoch =
             matches!(&arguments[0].expr, Expr::Const(field) if field.as_text() == Some("epoch"));
-        if moment == T::Timestamptz && !is_epoch {
+        if moment == T::Timestamptz(None) && !is_epoch {
             return self.part_of_moment(function, name, arguments).map(Some);
         }
         let result = match function {
@@ -229,11 +230,12 @@ impl Binder<'_> {
             let result = match function {
                 Function::DatePart => T::Float8,
                 Function::Extract => T::Numeric(None),
-                _ => T::Timestamptz,
+                _ => T::Timestamptz(None),
             };
-            return self.call(function, &[T::Text, T::Timestamptz], arguments, result);
+            return self.call(function, &[T::Text, T::Timestamptz(None)], arguments, result);
         };
-        let moment = self.coerce(arguments[1].clone(), &T::Timestamptz, CastContext::Assignment)?;
+        let moment =
+            self.coerce(arguments[1].clone(), &T::Timestamptz(None), CastContext::Assignment)?;
         if function == Function::DateTrunc {
             return self.truncated_by_clocks(&rules, &arguments[0], moment);
         }
@@ -242,7 +244,7 @@ impl Binder<'_> {
             Function::DatePart => T::Float8,
             _ => T::Numeric(None),
         };
-        self.call(function, &[T::Text, T::Timestamp], &[arguments[0].clone(), shown], result)
+        self.call(function, &[T::Text, T::Timestamp(None)], &[arguments[0].clone(), shown], result)
     }
 
     /// `date_trunc('day', moment, 'Europe/Berlin')`.
@@ -255,11 +257,11 @@ impl Binder<'_> {
             return Err(Error::unsupported("date_trunc in a computed zone"));
         };
         let place = zones::find(name).map_err(|_| unknown_zone(name))?;
-        let input = self.coerce(moment.clone(), &T::Timestamptz, CastContext::Assignment)?;
+        let input = self.coerce(moment.clone(), &T::Timestamptz(None), CastContext::Assignment)?;
         if place.is_utc() {
-            let given = [field.clone(), Typed::new(input, T::Timestamptz)];
-            let types = [T::Text, T::Timestamptz];
-            return self.call(Function::DateTrunc, &types, &given, T::Timestamptz);
+            let given = [field.clone(), Typed::new(input, T::Timestamptz(None))];
+            let types = [T::Text, T::Timestamptz(None)];
+            return self.call(Function::DateTrunc, &types, &given, T::Timestamptz(None));
         }
         match self.rules_of(&place) {
             Some(rules) => self.truncated_by_clocks(&rules, field, input),
@@ -270,12 +272,12 @@ impl Binder<'_> {
     fn time_to_char(&mut self, arguments: &[Typed]) -> Result<Option<Typed>> {
         use DataType as T;
         let moment = match &arguments[0].data_type {
-            T::Date => T::Timestamptz,
+            T::Date => T::Timestamptz(None),
             T::Interval(_) | T::Time(_) => T::INTERVAL,
-            known @ (T::Timestamp | T::Timestamptz) => known.clone(),
+            known @ (T::Timestamp(_) | T::Timestamptz(_)) => known.without_modifier(),
             _ => return Ok(None),
         };
-        if moment != T::Timestamptz {
+        if moment != T::Timestamptz(None) {
             return self.call(Function::ToChar, &[moment, T::Text], arguments, T::Text).map(Some);
         }
         let what = "to_char of a timestamp with time zone";
@@ -284,11 +286,11 @@ impl Binder<'_> {
             _ => self.needs_utc(what).map(|()| None)?,
         };
         let mut given = arguments.to_vec();
-        let mut of = T::Timestamptz;
+        let mut of = T::Timestamptz(None);
         if let Some(rules) = rules {
             let moment = self.coerce(given[0].clone(), &of, CastContext::Assignment)?;
             given[0] = self.shown_by_clocks(&rules, moment);
-            of = T::Timestamp;
+            of = T::Timestamp(None);
         }
         self.call(Function::ToChar, &[of, T::Text], &given, T::Text).map(Some)
     }
@@ -308,13 +310,13 @@ impl Binder<'_> {
         let clock = [T::Int4, T::Int4, T::Float8];
         let time = self.call(Function::MakeTime, &clock, &arguments[3..], T::Time(None))?;
         let types = [T::Date, T::Time(None)];
-        let made = self.call(Function::MakeTimestamp, &types, &[date, time], T::Timestamp)?;
+        let made = self.call(Function::MakeTimestamp, &types, &[date, time], T::Timestamp(None))?;
         if name == "make_timestamp" {
             return Ok(made);
         }
         let made = Typed::new(fold(made.expr), made.data_type);
-        let expr = self.coerce(made, &T::Timestamptz, CastContext::Implicit)?;
-        Ok(Typed::new(expr, T::Timestamptz))
+        let expr = self.coerce(made, &T::Timestamptz(None), CastContext::Implicit)?;
+        Ok(Typed::new(expr, T::Timestamptz(None)))
     }
 
     /// From the second moment to the first, or from the first to today's midnight.
@@ -323,13 +325,13 @@ impl Binder<'_> {
         let Some(moment) = common_moment(arguments) else { return Ok(None) };
         let mut given = arguments.to_vec();
         if given.len() == 1 {
-            let now = Typed::new(Expr::Now, T::Timestamptz);
+            let now = Typed::new(Expr::Now, T::Timestamptz(None));
             let today = self.coerce(now, &T::Date, CastContext::Explicit)?;
             let today = self.coerce(Typed::new(today, T::Date), &moment, CastContext::Implicit)?;
             given.insert(0, Typed::new(today, moment.clone()));
         }
-        let is_moment = |typed: &Typed| typed.data_type == T::Timestamptz;
-        if moment == T::Timestamptz && given.iter().any(is_moment) {
+        let is_moment = |typed: &Typed| matches!(typed.data_type, T::Timestamptz(_));
+        if moment == T::Timestamptz(None) && given.iter().any(is_moment) {
             for given in &mut given {
                 let expr = self.coerce(given.clone(), &moment, CastContext::Implicit)?;
                 *given = Typed::new(expr, moment.clone());
@@ -359,8 +361,8 @@ impl Binder<'_> {
         let to = match now.data_type {
             T::Time(_) => T::Time(Some(digits.min(6))),
             T::Timetz(_) => T::Timetz(Some(digits.min(6))),
-            other if digits >= 6 => return Ok(Typed::new(now.expr, other)),
-            _ => return Err(Error::unsupported(format_args!("{name}({digits})"))),
+            T::Timestamp(_) => T::Timestamp(Some(digits.min(6))),
+            _ => T::Timestamptz(Some(digits.min(6))),
         };
         let expr = self.coerce(now, &to, CastContext::Explicit)?;
         Ok(Typed::new(expr, to.without_modifier()))
@@ -371,8 +373,8 @@ impl Binder<'_> {
     pub(super) fn at_time_zone(&mut self, zone: &Typed, moment: &Typed) -> Result<Typed> {
         use DataType as T;
         let (input, result) = match &moment.data_type {
-            T::Timestamp => (T::Timestamp, T::Timestamptz),
-            T::Timestamptz | T::Date | T::Unknown => (T::Timestamptz, T::Timestamp),
+            T::Timestamp(_) => (T::Timestamp(None), T::Timestamptz(None)),
+            T::Timestamptz(_) | T::Date | T::Unknown => (T::Timestamptz(None), T::Timestamp(None)),
             T::Time(_) | T::Timetz(_) => (T::Timetz(None), T::Timetz(None)),
             other => {
                 let what = format!(
@@ -453,15 +455,15 @@ fn negated(interval: Expr) -> Expr {
 /// A timestamp with a time zone where one is, or where all are dates.
 fn common_moment(of: &[Typed]) -> Option<DataType> {
     use DataType as T;
-    let is = |wanted: &T| of.iter().any(|typed| typed.data_type == *wanted);
+    let is = |wanted: &T| of.iter().any(|typed| typed.data_type.without_modifier() == *wanted);
     let known = |typed: &Typed| typed.data_type.is_datetime() || typed.data_type == T::Unknown;
     if !of.iter().all(known) {
         return None;
     }
-    Some(match (is(&T::Timestamptz), is(&T::Timestamp)) {
-        (true, _) => T::Timestamptz,
-        (_, true) => T::Timestamp,
-        _ => T::Timestamptz,
+    Some(match (is(&T::Timestamptz(None)), is(&T::Timestamp(None))) {
+        (true, _) => T::Timestamptz(None),
+        (_, true) => T::Timestamp(None),
+        _ => T::Timestamptz(None),
     })
 }
 

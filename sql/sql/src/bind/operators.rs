@@ -2,12 +2,13 @@
 
 use procedure::{BinaryOp, Expr, Function};
 use sqlparser::ast;
-use types::arithmetic::{ArithmeticOp, concat_type, no_operator, result_type};
+use types::arithmetic::{ArithmeticOp, concat_type, no_operator, operand_type, result_type};
 use types::cast::{CastContext, common_type};
 use types::datatype::CHARACTER_LENGTH_MAX;
 use types::{DataType, Error, Result, SqlState, SystemType, Zone};
 
 use super::binder::{Binder, Typed, fold, network_text};
+use super::digits::as_digits;
 use super::scope::Scope;
 use super::system::as_array;
 
@@ -73,10 +74,7 @@ impl Binder<'_> {
         let left = as_text(self, left, &right)?;
         let right = as_text(self, right, &left)?;
         let result = concat_type(&left.data_type, &right.data_type)?;
-        let [mut left, mut right] = [left, right].map(|side| match side.data_type.is_network() {
-            true => Typed::new(network_text(side.expr), DataType::Text),
-            false => side,
-        });
+        let [mut left, mut right] = [left, right].map(beside_text);
         for side in [&mut left, &mut right] {
             if !Zone::matters(&side.data_type, &result) {
                 continue;
@@ -142,6 +140,28 @@ impl Binder<'_> {
             result: result.clone(),
         };
         Ok(Typed::new(fold(expr), result))
+    }
+
+    /// `expr COLLATE …`: there is the one collation, by several names.
+    pub(super) fn collated(
+        &mut self,
+        scope: &Scope,
+        expr: &ast::Expr,
+        collation: &str,
+    ) -> Result<Typed> {
+        let bare = collation.trim_start_matches("pg_catalog.");
+        if !matches!(bare, "\"C\"" | "\"POSIX\"" | "\"default\"" | "default") {
+            return Err(no_collation(collation));
+        }
+        let typed = self.expression(scope, expr)?;
+        let bears = typed.data_type.stored();
+        match bears.is_string() || matches!(bears, DataType::Unknown | DataType::Array(_)) {
+            true => Ok(typed),
+            false => {
+                let what = format!("collations are not supported by type {}", typed.data_type);
+                Err(Error::new(SqlState::DATATYPE_MISMATCH, what))
+            }
+        }
     }
 
     pub(super) fn compared(
@@ -271,12 +291,21 @@ fn is_element_of(element: &Typed, array: &Typed) -> bool {
     }
 }
 
+/// What is shown otherwise than it is kept, as a text.
+fn beside_text(side: Typed) -> Typed {
+    match side.data_type {
+        DataType::Float4 => as_digits(side, &DataType::Text),
+        _ if side.data_type.is_network() => Typed::new(network_text(side.expr), DataType::Text),
+        _ => side,
+    }
+}
+
 /// The type in which two sides are compared: a name and another text as texts.
 pub(super) fn compared_in(left: &DataType, right: &DataType) -> Option<DataType> {
     let is_name = |side: &DataType| *side == DataType::System(SystemType::Name);
     match (left, right) {
         (name, text) | (text, name) if is_name(name) && text.is_string() => Some(DataType::Text),
-        (left, right) => common_type(left, right).filter(DataType::is_comparable),
+        (left, right) => operand_type(left, right).filter(DataType::is_comparable),
     }
 }
 
@@ -345,5 +374,19 @@ fn operator_text(op: BinaryOp) -> &'static str {
         BinaryOp::Greater => ">",
         BinaryOp::GreaterOrEqual => ">=",
         _ => "=",
+    }
+}
+
+/// What other collations there are has its own order.
+fn no_collation(name: &str) -> Error {
+    let bare = name.trim_start_matches("pg_catalog.").trim_matches('"');
+    let is_known = bare.contains("-x-icu") || bare.contains(".utf8") || bare.contains("_");
+    match is_known {
+        true => Error::unsupported(format_args!("collation {name}"))
+            .with_hint("Text is compared by its bytes, as collation \"C\" does."),
+        false => {
+            let what = format!("collation \"{bare}\" for encoding \"UTF8\" does not exist");
+            Error::new(SqlState::UNDEFINED_OBJECT, what)
+        }
     }
 }

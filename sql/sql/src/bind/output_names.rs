@@ -83,15 +83,16 @@ fn type_label(data_type: &ast::DataType) -> String {
         Ok(DataType::Int2) => "int2",
         Ok(DataType::Int4) => "int4",
         Ok(DataType::Int8) => "int8",
+        Ok(DataType::Float4) => "float4",
         Ok(DataType::Float8) => "float8",
         Ok(DataType::Bool) => "bool",
         Ok(DataType::Varchar(_)) => "varchar",
         Ok(DataType::Char(_)) => "bpchar",
-        Ok(DataType::Timestamp) => "timestamp",
+        Ok(DataType::Timestamp(_)) => "timestamp",
         Ok(DataType::Interval(_)) => "interval",
         Ok(DataType::Time(_)) => "time",
         Ok(DataType::Timetz(_)) => "timetz",
-        Ok(DataType::Timestamptz) => "timestamptz",
+        Ok(DataType::Timestamptz(_)) => "timestamptz",
         Ok(other) => return other.base_name().to_owned(),
         Err(_) if let ast::DataType::Custom(name, _) = data_type => {
             let last = name.0.last().and_then(|part| part.as_ident());

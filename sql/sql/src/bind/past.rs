@@ -235,7 +235,7 @@ fn snapshot_columns() -> Vec<Column> {
     vec![
         column("block", DataType::Int8),
         column("hash", DataType::Text),
-        column("time", DataType::Timestamptz),
+        column("time", DataType::Timestamptz(None)),
     ]
 }
 
@@ -259,7 +259,7 @@ fn history_columns() -> Vec<Column> {
     vec![
         column("block", DataType::Int8),
         column("position", DataType::Int8),
-        column("valid_from", DataType::Timestamptz),
+        column("valid_from", DataType::Timestamptz(None)),
         column("deleted", DataType::Bool),
     ]
 }

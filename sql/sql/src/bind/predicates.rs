@@ -63,6 +63,9 @@ impl Binder<'_> {
                 let how = (true, *negated, escape(escape_char.as_ref())?);
                 self.like_any(scope, expr, pattern, *any, how)
             }
+            E::SimilarTo { negated, expr, pattern, escape_char } => {
+                self.similar_to(scope, (expr, pattern), escape_char.as_ref(), *negated)
+            }
             _ => self.function_syntax(scope, expr),
         }
     }
@@ -204,6 +207,7 @@ impl Binder<'_> {
         pattern: Typed,
         (case_insensitive, negated, escape): (bool, bool, Option<char>),
     ) -> Result<Typed> {
+        let input = self.with_blanks(input);
         let mut text = |side: Typed| {
             let side = self.stored(side);
             if !side.data_type.is_string() && side.data_type != DataType::Unknown {

@@ -23,6 +23,7 @@ use crate::syntax::exprs::positional;
 pub(super) fn gives_rows(name: &str) -> bool {
     json_rows(name).is_some()
         || matches!(name, "unnest" | "generate_series" | "generate_subscripts" | "string_to_table")
+        || matches!(name, "regexp_matches" | "regexp_split_to_table")
 }
 
 /// The functions that give parts of JSON.
@@ -92,6 +93,9 @@ impl Binder<'_> {
                 self.subscripts(bound)
             }
             ("string_to_table", [_, _] | [_, _, _]) => self.parts(bound),
+            ("regexp_matches" | "regexp_split_to_table", given) => {
+                self.regex_rows(name, given)?.ok_or_else(|| does_not_exist(name, &bound))
+            }
             _ => Err(does_not_exist(name, &bound)),
         }
     }
@@ -122,7 +126,9 @@ impl Binder<'_> {
         bounds: [&Typed; 2],
         step: &Typed,
     ) -> Result<(Query, DataType)> {
-        let is = |wanted: DataType| bounds.iter().any(|bound| bound.data_type == wanted);
+        let is = |wanted: DataType| {
+            bounds.iter().any(|bound| bound.data_type.without_modifier() == wanted)
+        };
         let other =
             |bound: &Typed| !bound.data_type.is_datetime() && bound.data_type != DataType::Unknown;
         let is_step = matches!(step.data_type, DataType::Interval(_) | DataType::Unknown);
@@ -130,11 +136,11 @@ impl Binder<'_> {
             let given = [bounds[0].clone(), bounds[1].clone(), step.clone()];
             does_not_exist("generate_series", &given)
         };
-        let data_type = match (is(DataType::Timestamptz), is(DataType::Timestamp)) {
+        let data_type = match (is(DataType::Timestamptz(None)), is(DataType::Timestamp(None))) {
             _ if bounds.iter().any(|bound| other(bound)) || !is_step => return Err(missing()),
-            (false, true) => DataType::Timestamp,
-            (true, _) => DataType::Timestamptz,
-            _ if is(DataType::Date) => DataType::Timestamptz,
+            (false, true) => DataType::Timestamp(None),
+            (true, _) => DataType::Timestamptz(None),
+            _ if is(DataType::Date) => DataType::Timestamptz(None),
             _ => return Err(missing()),
         };
         let mut inputs = Vec::with_capacity(3);
@@ -144,7 +150,7 @@ impl Binder<'_> {
         let step = self.coerce(step.clone(), &DataType::INTERVAL, CastContext::Implicit)?;
         let by_hours = matches!(&step, Expr::Const(Value::Interval(by))
             if by.months == 0 && by.days == 0);
-        if data_type == DataType::Timestamptz && !by_hours {
+        if data_type == DataType::Timestamptz(None) && !by_hours {
             self.needs_utc("a series of timestamps with time zone by days or months")?;
         }
         inputs.push(step);

@@ -577,7 +577,7 @@ pub(super) fn ordinal(expr: &ast::Expr, outputs: usize, clause: &str) -> Result<
     let (value, sign) = match expr {
         ast::Expr::Nested(inner) => return ordinal(inner, outputs, clause),
         ast::Expr::Value(value) => (&value.value, ""),
-        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match &**expr {
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match within(expr) {
             ast::Expr::Value(value) if matches!(value.value, ast::Value::Number(..)) => {
                 (&value.value, "-")
             }
@@ -600,6 +600,14 @@ pub(super) fn ordinal(expr: &ast::Expr, outputs: usize, clause: &str) -> Result<
             SqlState::INVALID_COLUMN_REFERENCE,
             format!("{clause} position {sign}{digits} is not in select list"),
         )),
+    }
+}
+
+/// What stands in parentheses.
+fn within(expr: &ast::Expr) -> &ast::Expr {
+    match expr {
+        ast::Expr::Nested(inner) => within(inner),
+        other => other,
     }
 }
 

@@ -43,8 +43,8 @@ fn signature(name: &str, arguments: usize) -> Option<Signature> {
         return Some((function, types, result));
     }
     Some(match (name, arguments) {
-        ("clock_timestamp", 0) => (F::ClockTimestamp, Vec::new(), T::Timestamptz),
-        ("statement_timestamp", 0) => (F::StatementTimestamp, Vec::new(), T::Timestamptz),
+        ("clock_timestamp", 0) => (F::ClockTimestamp, Vec::new(), T::Timestamptz(None)),
+        ("statement_timestamp", 0) => (F::StatementTimestamp, Vec::new(), T::Timestamptz(None)),
         ("timeofday", 0) => (F::TimeOfDay, Vec::new(), T::Text),
         ("pg_cancel_backend", 1) => (F::CancelBackend, vec![T::Int4], T::Bool),
         ("pg_terminate_backend", 1) => (F::TerminateBackend, vec![T::Int4], T::Bool),
@@ -136,7 +136,7 @@ impl Binder<'_> {
         if self.session_calls.is_none() {
             return match function {
                 SessionFunction::ClockTimestamp | SessionFunction::StatementTimestamp => {
-                    Ok(Some(Typed::new(Expr::Now, DataType::Timestamptz)))
+                    Ok(Some(Typed::new(Expr::Now, DataType::Timestamptz(None))))
                 }
                 _ => Err(elsewhere(&format!("function {name}()"))),
             };

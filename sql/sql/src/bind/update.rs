@@ -390,7 +390,7 @@ fn known_key(table: &Table, query: &Query) -> Vec<(ColumnId, Expr)> {
     let looks_its_value = |column: ColumnId| {
         !matches!(
             table.column_type(column),
-            DataType::Numeric(_) | DataType::Float8 | DataType::Char(_)
+            DataType::Numeric(_) | DataType::Float4 | DataType::Float8 | DataType::Char(_)
         )
     };
     let pairs = columns.zip(key.iter().cloned());

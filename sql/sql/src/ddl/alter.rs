@@ -10,7 +10,9 @@ use super::apply::{Transition, relation_exists};
 use super::foreign::orphans;
 use super::options::layout_of;
 use super::sequence::{Counted, next_value};
-use super::table::{Draft, column_constraints, default_of, generation, refuse_deferred};
+use super::table::{
+    Draft, column_constraints, default_of, generation, nulls_alike, refuse_deferred,
+};
 use super::{ColumnSource, StoreChange};
 use crate::schema::catalog::{Generated, Table};
 use crate::schema::sequence::Identity;
@@ -122,7 +124,8 @@ impl Transition {
             }
             ast::TableConstraint::Unique(unique) => {
                 let (name, columns) = draft.unique(&self.catalog, unique)?;
-                let index = self.add_index(draft, name, columns, true)?;
+                let unique_in = Some(nulls_alike(unique));
+                let index = self.add_index(draft, name, columns, unique_in)?;
                 draft.note_deferral(index, unique)
             }
             ast::TableConstraint::UniqueUsingIndex(using) => {
@@ -309,10 +312,14 @@ impl Transition {
         definition: &ast::ColumnDef,
         constraints: &[ast::TableConstraint],
     ) -> Result<()> {
-        // The rows' values for the new column are all NULL, which no constraint minds.
+        // The rows' values for the new column are all NULL, which no other constraint minds.
         for constraint in constraints {
             match constraint {
                 ast::TableConstraint::Unique(unique) => {
+                    if nulls_alike(unique) {
+                        return Err(Error::unsupported("ADD COLUMN … UNIQUE NULLS NOT DISTINCT")
+                            .with_hint("Add the column, then the constraint."));
+                    }
                     let (name, columns) = draft.unique(&self.catalog, unique)?;
                     let index = draft.push_index(types::IndexSchema {
                         name,

@@ -272,12 +272,10 @@ impl Transition {
             return Err(Error::unsupported(format_args!("an index USING {method}"))
                 .with_hint("Indexes are ordered; USING btree says so."));
         }
-        if create.nulls_distinct == Some(false) {
-            return Err(Error::unsupported("NULLS NOT DISTINCT"));
-        }
         let table = self.catalog.table(&object_name(&create.table_name)?)?.clone();
         let mut draft = Draft::alter(&table);
         let is_plain = computed::is_plain(create);
+        let nulls_alike = create.unique && create.nulls_distinct == Some(false);
         let columns = match is_plain {
             true => draft.index_columns(&create.columns)?,
             false => Vec::new(),
@@ -298,9 +296,19 @@ impl Transition {
             };
         }
         let index = match is_plain {
-            true => self.add_index(&mut draft, name, columns, create.unique)?,
+            true => {
+                let unique = create.unique.then_some(nulls_alike);
+                self.add_index(&mut draft, name, columns, unique)?
+            }
+            false if nulls_alike => {
+                let what = "NULLS NOT DISTINCT of an index of expressions or of some rows";
+                return Err(Error::unsupported(what));
+            }
             false => self.create_computed(&mut draft, create, name)?,
         };
+        if nulls_alike {
+            draft.table.nulls_alike.insert(index);
+        }
         if create.unique {
             draft.table.bare_unique.insert(index);
         }
@@ -308,41 +316,44 @@ impl Transition {
         Ok(())
     }
 
-    /// Adds an index to an existing table, its rows included.
+    /// Adds an index to an existing table, its rows included; of a unique one it is said whether
+    /// NULLs are alike in it.
     pub(super) fn add_index(
         &mut self,
         draft: &mut Draft,
         name: String,
         columns: Vec<u16>,
-        unique: bool,
+        unique: Option<bool>,
     ) -> Result<types::IndexId> {
-        if unique {
+        if let Some(nulls_alike) = unique {
             let error = Error::new(
                 SqlState::UNIQUE_VIOLATION,
                 format!("could not create unique index \"{name}\""),
             )
             .with_detail(format!("Key ({}) is duplicated.", draft.names(&columns)));
-            self.require_distinct(&draft.original, &columns, error)?;
+            self.require_distinct(&draft.original, &columns, nulls_alike, error)?;
         }
-        let schema = IndexSchema { name, columns, unique, dropped: false };
+        let schema = IndexSchema { name, columns, unique: unique.is_some(), dropped: false };
         let index = draft.push_index(schema.clone());
         self.store.push(StoreChange::CreateIndex { table: draft.table.id(), index, schema });
         Ok(index)
     }
 
-    /// No two rows with the same values, none of them NULL.
+    /// No two rows with the same values, none of them NULL unless NULLs are alike.
     pub(super) fn require_distinct(
         &mut self,
         table: &Table,
         columns: &[u16],
+        nulls_alike: bool,
         error: Error,
     ) -> Result<()> {
         let names: Vec<String> = columns.iter().map(|c| quoted(table.column_name(*c))).collect();
         let not_null: Vec<String> = names.iter().map(|n| format!("{n} IS NOT NULL")).collect();
+        let counts = if nulls_alike { "true".to_owned() } else { not_null.join(" AND ") };
         let text = format!(
             "SELECT 1 FROM {} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
             as_sql(table.key()),
-            not_null.join(" AND "),
+            counts,
             names.join(", ")
         );
         self.require_no_row(&text, error)

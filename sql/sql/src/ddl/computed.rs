@@ -121,7 +121,7 @@ impl Transition {
             });
         }
         let index = match is_longer {
-            false => self.add_index(draft, name, columns, false)?,
+            false => self.add_index(draft, name, columns, None)?,
             true => {
                 let unique = create.unique;
                 let index = draft.push_index(IndexSchema { name, columns, unique, dropped: false });

@@ -250,7 +250,7 @@ pub fn first_statements(catalog: &Catalog, owner: RoleId) -> Vec<String> {
 /// What makes a role as it is; of the superuser that a ledger begins with, what changes it.
 fn made(role: &Role) -> Option<String> {
     let until =
-        role.valid_until_us.map(|us| Value::Timestamptz(us).to_text(&DataType::Timestamptz));
+        role.valid_until_us.map(|us| Value::Timestamptz(us).to_text(&DataType::Timestamptz(None)));
     let secret = role.verifier.as_ref().map(|verifier| Some(Secret(verifier.to_string())));
     let mut options = RoleOptions { password: secret, valid_until: until, ..<_>::default() };
     let name = role.name.clone();

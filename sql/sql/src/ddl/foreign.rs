@@ -24,9 +24,6 @@ impl Draft {
             return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
         }
         let [on_delete, on_update] = [foreign.on_delete, foreign.on_update].map(reference_action);
-        if on_delete == ReferenceAction::SetDefault {
-            return Err(Error::unsupported("ON DELETE SET DEFAULT"));
-        }
         let own: Vec<String> = foreign.columns.iter().map(fold).collect();
         let columns = self.referring(&own)?;
         let sets =

@@ -39,7 +39,7 @@ impl Transition {
             format!("could not create unique index \"{name}\""),
         )
         .with_detail(format!("Key ({}) is duplicated.", draft.names(&columns)));
-        self.require_distinct(&table, &columns, error)?;
+        self.require_distinct(&table, &columns, false, error)?;
         draft.table.primary_key_name = name;
         draft.table.defaults.pop();
         let schema = draft.schema();

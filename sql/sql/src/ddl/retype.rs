@@ -160,10 +160,10 @@ impl Transition {
             self.require_check(table, &check.name, &check.text)?;
         }
         let unique = table.live_indexes().filter(|(_, i)| i.unique && i.columns.contains(&column));
-        for (_, index) in unique {
+        for (id, index) in unique {
             let what = format!("could not create unique index \"{}\"", index.name);
             let error = Error::new(SqlState::UNIQUE_VIOLATION, what);
-            self.require_distinct(table, &index.columns, error)?;
+            self.require_distinct(table, &index.columns, table.nulls_alike.contains(&id), error)?;
         }
         self.check_orphans(table, column)
     }

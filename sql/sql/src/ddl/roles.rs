@@ -279,7 +279,7 @@ fn valid_until(options: &RoleOptions) -> Result<Option<Option<i64>>> {
     if text.trim().eq_ignore_ascii_case("infinity") {
         return Ok(Some(None));
     }
-    match types::cast::cast(&Value::text(text), &DataType::Timestamptz, true)? {
+    match types::cast::cast(&Value::text(text), &DataType::Timestamptz(None), true)? {
         Value::Timestamptz(us) => Ok(Some(Some(us))),
         _ => Ok(Some(None)),
     }

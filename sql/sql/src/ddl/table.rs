@@ -59,6 +59,7 @@ impl Draft {
             layout,
             defaults: Vec::new(),
             bare_unique: Default::default(),
+            nulls_alike: Default::default(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
@@ -318,9 +319,9 @@ impl Draft {
         catalog: &Catalog,
         unique: &ast::UniqueConstraint,
     ) -> Result<(String, Vec<ColumnId>)> {
-        deferrable(unique.characteristics.as_ref())?;
-        if matches!(unique.nulls_distinct, ast::NullsDistinctOption::NotDistinct) {
-            return Err(Error::unsupported("NULLS NOT DISTINCT"));
+        let waits = deferrable(unique.characteristics.as_ref())?;
+        if waits.is_some() && nulls_alike(unique) {
+            return Err(Error::unsupported("NULLS NOT DISTINCT of a constraint that can wait"));
         }
         let columns = self.index_columns(&unique.columns)?;
         let taken = |name: &str| {
@@ -337,8 +338,11 @@ impl Draft {
         }
     }
 
-    /// Whether a UNIQUE constraint can wait.
+    /// Whether a UNIQUE constraint can wait, and what NULLs are to it.
     pub fn note_deferral(&mut self, index: IndexId, unique: &ast::UniqueConstraint) -> Result<()> {
+        if nulls_alike(unique) {
+            self.table.nulls_alike.insert(index);
+        }
         if let Some(initially) = deferrable(unique.characteristics.as_ref())? {
             self.table.deferrable.insert(index, initially);
         }
@@ -541,6 +545,10 @@ pub(super) fn reference_action(action: Option<ast::ReferentialAction>) -> Refere
         Some(A::SetNull) => ReferenceAction::SetNull,
         Some(A::SetDefault) => ReferenceAction::SetDefault,
     }
+}
+
+pub(super) fn nulls_alike(unique: &ast::UniqueConstraint) -> bool {
+    matches!(unique.nulls_distinct, ast::NullsDistinctOption::NotDistinct)
 }
 
 /// Whether a constraint can be deferred, and is where nothing else is said.

@@ -130,8 +130,21 @@ pub fn is_refusal(error: &Error) -> bool {
 /// Whether a call with such arguments is none of a function that the binder knows for all types for
 /// which there is any.
 fn is_of_known_function(message: &str) -> bool {
-    const KNOWN: [&str; 6] =
-        ["string_agg", "lag", "lead", "first_value", "last_value", "nth_value"];
+    const KNOWN: [&str; 13] = [
+        "string_agg",
+        "lag",
+        "lead",
+        "first_value",
+        "last_value",
+        "nth_value",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "variance",
+        "var_pop",
+        "var_samp",
+        "regexp_replace",
+    ];
     // Of nothing, or of all columns.
     const OF_NOTHING: [&str; 5] = ["sum(", "avg(", "min(", "max(", "array_agg("];
     let Some(call) = message.strip_prefix("function ") else { return false };

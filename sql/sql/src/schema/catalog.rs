@@ -93,6 +93,8 @@ pub struct Table {
     pub generated: Vec<(ColumnId, Generated)>,
     /// Unique indexes that CREATE UNIQUE INDEX made: those are no constraints.
     pub bare_unique: BTreeSet<IndexId>,
+    /// Unique indexes in which NULLs are alike.
+    pub nulls_alike: BTreeSet<IndexId>,
     pub checks: Vec<CheckConstraint>,
     pub foreign_keys: Vec<ForeignKey>,
     /// Foreign keys of other tables (or this one) that point here.
@@ -372,7 +374,9 @@ impl Catalog {
 
     /// By its [key](crate::syntax::names), as everything here that goes by a name.
     pub fn table(&self, name: &str) -> Result<&Arc<Table>> {
-        self.find_table(name).ok_or_else(|| match name.starts_with("pg_") {
+        // Of sessions' own tables all are known.
+        let is_own = name.starts_with("pg_temp.") || name.starts_with("pg_temp_");
+        self.find_table(name).ok_or_else(|| match name.starts_with("pg_") && !is_own {
             true => names::no_catalog(name),
             false => {
                 Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))

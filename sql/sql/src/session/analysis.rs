@@ -207,7 +207,7 @@ impl Session {
             let name = object_name(name).unwrap_or_default();
             let has_times = catalog.find_table(&name).map(|table| {
                 let mut columns = table.schema.columns.iter();
-                columns.any(|column| column.data_type == DataType::Timestamptz)
+                columns.any(|column| matches!(column.data_type, DataType::Timestamptz(_)))
             });
             match has_times.unwrap_or_else(|| catalog.view(&name).is_some()) {
                 true => ControlFlow::Break(()),

@@ -365,7 +365,7 @@ fn time_of_day(now_us: i64) -> String {
     const DAYS: [&str; 7] = ["Sat", "Sun", "Mon", "Tue", "Wed", "Thu", "Fri"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let shown = Value::Timestamp(now_us).to_text(&types::DataType::Timestamp);
+    let shown = Value::Timestamp(now_us).to_text(&types::DataType::Timestamp(None));
     // 2000-01-01 was a Saturday.
     let day = DAYS[now_us.div_euclid(86_400_000_000).rem_euclid(7) as usize];
     let (date, time) = shown.split_once(' ').unwrap_or((&shown, ""));

@@ -49,6 +49,7 @@ mod locked_subqueries;
 mod locking;
 mod materialized;
 mod named;
+mod new_views;
 mod parameters;
 mod parts;
 mod past;
@@ -373,10 +374,7 @@ impl Session {
         self.running.answered = None;
         let action = &prepared.bound.statement;
         if self.failed && !action.ends_failed() {
-            return Err(Error::new(
-                SqlState::IN_FAILED_SQL_TRANSACTION,
-                "current transaction is aborted, commands ignored until end of transaction block",
-            ));
+            return Err(aborted());
         }
         self.running.version = view.versioned.ledger().version;
         match prepared.temporary {
@@ -433,7 +431,7 @@ impl Session {
             return self.truncate_in_transaction(names, *cascade).await;
         }
         if let Ddl::CreateView(create) = ddl {
-            self.check_view(&create.query.to_string())?;
+            self.check_new_view(create)?;
         }
         if let Ddl::CreateMaterialized { create, .. } = ddl {
             self.check_view(&create.query.to_string())?;
@@ -469,32 +467,17 @@ impl Session {
         }
     }
 
-    /// The ledger takes any query over relations that exist: not every replica can run them all.
-    pub(super) fn check_view(&self, query: &str) -> Result<()> {
-        let versioned = self.view().versioned;
-        for parsed in parse(query)? {
-            let prepared = match self.bind(&versioned, parsed, &[], true) {
-                // A view is read with its owner's privileges, when it is read.
-                Err(error) if error.code() == SqlState::INSUFFICIENT_PRIVILEGE => continue,
-                prepared => prepared?,
-            };
-            if prepared.bound.statement.is_ordered() {
-                let what = "a view is a query that only reads";
-                return Err(Error::new(SqlState::SYNTAX_ERROR, what));
-            }
-            if !prepared.bound.parameters.is_empty() {
-                return Err(Error::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
-            }
-        }
-        Ok(())
-    }
-
     fn now_us(&self) -> i64 {
         match &self.transaction {
             Some(transaction) => transaction.now_us(),
             None => self.database.engine.head().time_us,
         }
     }
+}
+
+fn aborted() -> Error {
+    let what = "current transaction is aborted, commands ignored until end of transaction block";
+    Error::new(SqlState::IN_FAILED_SQL_TRANSACTION, what)
 }
 
 fn hint_of_unchecked(error: Error) -> Error {

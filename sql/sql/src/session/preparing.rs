@@ -41,7 +41,10 @@ impl Session {
         let is_short = parsed.text.len() <= SHORT_TEXT_BYTES;
         // What is recorded may begin with the path.
         let sent = if cachable { parsed.text.clone() } else { String::new() };
-        let mut prepared = aside(is_short, || self.bind(&versioned, parsed, types, true))?;
+        let prepared = aside(is_short, || self.bind(&versioned, parsed, types, true));
+        // What leads out of a transaction that has failed always binds.
+        let mut prepared =
+            prepared.map_err(|error| if self.failed { super::aborted() } else { error })?;
         match &prepared.bound.statement {
             Action::Command(Command::Execute { name, .. }) => {
                 prepared.bound.output = self.named_statement(name)?.bound.output.clone();

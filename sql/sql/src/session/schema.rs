@@ -391,6 +391,7 @@ pub fn is_of(value: &Value, data_type: &DataType) -> bool {
         (Value::Array(values), DataType::Array(element)) => {
             values.iter().all(|value| is_of(value, element))
         }
+        (Value::Float(x), DataType::Float4) => x.is_nan() || f64::from(*x as f32) == *x,
         (Value::Bytes(_), data_type) => *data_type == DataType::Bytea || data_type.is_network(),
         (value, data_type) => value.data_type_hint() == data_type.without_modifier(),
     }

@@ -242,7 +242,7 @@ impl Session {
             self.tell(Error::new(SqlState(*b"00000"), what));
         }
         if let Ddl::CreateView(create) = ddl {
-            self.check_view(&create.query.to_string())?;
+            self.check_new_view(create)?;
         }
         for notice in ddl.skipped(&catalog) {
             match notice.code() {

@@ -139,7 +139,7 @@ impl Session {
                 columns.map(|column| Some(table.column_type(column?))).collect()
             }
         };
-        if !types.contains(&Some(&DataType::Timestamptz)) {
+        if !types.iter().any(|of| matches!(of, Some(DataType::Timestamptz(_)))) {
             return Ok(None);
         }
         let mut insert = insert.clone();
@@ -185,7 +185,7 @@ fn in_utc(value: &mut ast::Expr, of: Option<&DataType>, zone: &Zone) -> Result<b
         Value::Date(_) | Value::Timestamp(_) => false,
         _ => true,
     };
-    if *of != DataType::Timestamptz || says_itself {
+    if !matches!(of, DataType::Timestamptz(_)) || says_itself {
         return Ok(false);
     }
     // What is no moment is reported where it is bound.
@@ -266,7 +266,7 @@ fn given(expr: &ast::Expr) -> Option<Value> {
         ast::Expr::TypedString(string) => {
             let said = text(&string.value)?;
             match data_type(&string.data_type).ok()? {
-                DataType::Timestamptz => Some(Value::from(said)),
+                DataType::Timestamptz(_) => Some(Value::from(said)),
                 _ => typed(&said, &string.data_type),
             }
         }

@@ -281,16 +281,16 @@ mod tests {
     use super::*;
 
     fn shown(zone: &str, utc: &str) -> String {
-        let value = Value::read_text(&DataType::Timestamptz, utc).unwrap();
+        let value = Value::read_text(&DataType::Timestamptz(None), utc).unwrap();
         let mut text = Vec::new();
-        value.write_text_in(&DataType::Timestamptz, &find(zone).unwrap(), &mut text);
+        value.write_text_in(&DataType::Timestamptz(None), &find(zone).unwrap(), &mut text);
         String::from_utf8(text).unwrap()
     }
 
     fn read(zone: &str, local: &str) -> String {
         let zone = find(zone).unwrap();
-        let value = Value::read_text_in(&DataType::Timestamptz, local, &zone).unwrap();
-        value.to_text(&DataType::Timestamptz)
+        let value = Value::read_text_in(&DataType::Timestamptz(None), local, &zone).unwrap();
+        value.to_text(&DataType::Timestamptz(None))
     }
 
     /// What PostgreSQL 15 answers.

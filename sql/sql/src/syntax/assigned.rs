@@ -37,9 +37,12 @@ fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
 
 /// Writes assignments of elements after SET as assignments of whole arrays.
 pub(crate) fn assign_whole(tokens: &mut Vec<TokenWithSpan>) {
-    let mut at = 0;
+    let (mut at, mut assigns) = (0, false);
     while at + 2 < tokens.len() {
-        let begins = keyword(&tokens[at]) == Keyword::SET || tokens[at].token == Token::Comma;
+        // A comma before the first SET divides no assignments.
+        assigns |= keyword(&tokens[at]) == Keyword::SET;
+        let begins =
+            keyword(&tokens[at]) == Keyword::SET || assigns && tokens[at].token == Token::Comma;
         let is_one = begins
             && matches!(tokens[at + 1].token, Token::Word(_))
             && tokens[at + 2].token == Token::LBracket;
@@ -150,6 +153,12 @@ mod tests {
 
     fn same(text: &str, plain: &str) {
         assert_eq!(parse(text).unwrap()[0].body, parse(plain).unwrap()[0].body, "{text}");
+    }
+
+    #[test]
+    fn a_list_of_a_query_assigns_nothing() {
+        let comparison = "SELECT a, b[0] = 1 AND (SELECT 2) = c AS d FROM t";
+        assert_eq!(parse(comparison).unwrap()[0].query().unwrap().to_string(), comparison);
     }
 
     #[test]

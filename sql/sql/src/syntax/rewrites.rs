@@ -22,6 +22,8 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
     drop_unlogged(statement);
     alter_as_table(statement);
     spell_table(statement);
+    reset_zone(statement);
+    list_queries(statement);
     assigned::spell_arrays(statement);
     assigned::assign_whole(statement);
     let may_lock = statement
@@ -56,12 +58,76 @@ fn alter_as_table(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `TABLE t` is `SELECT * FROM t`.
+/// `TABLE t` is `SELECT * FROM t`, wherever a query may begin.
 fn spell_table(tokens: &mut Vec<TokenWithSpan>) {
-    if begins(tokens, &["table"]) && tokens.len() > 1 {
-        let span = tokens[0].span;
-        let spelt = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
-        tokens.splice(..1, spelt.map(|token| TokenWithSpan { token, span }));
+    let is_insert = begins(tokens, &["insert"]);
+    let keyword = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let mut depth = 0usize;
+    for at in (0..tokens.len()).rev() {
+        match &tokens[at].token {
+            Token::RParen => depth += 1,
+            Token::LParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if keyword(&tokens[at].token) != Keyword::TABLE || at + 1 == tokens.len() {
+            continue;
+        }
+        let before = at.checked_sub(1).map(|before| &tokens[before].token);
+        let begins_query = match before {
+            None | Some(Token::LParen) => true,
+            Some(token) => {
+                let follows = [
+                    Keyword::UNION,
+                    Keyword::EXCEPT,
+                    Keyword::INTERSECT,
+                    Keyword::ALL,
+                    Keyword::DISTINCT,
+                    Keyword::AS,
+                ];
+                follows.contains(&keyword(token)) || is_insert && depth == 0
+            }
+        };
+        if begins_query {
+            let span = tokens[at].span;
+            let spelt = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+            tokens.splice(at..=at, spelt.map(|token| TokenWithSpan { token, span }));
+        }
+    }
+}
+
+/// `RESET TIME ZONE` is `RESET timezone`.
+fn reset_zone(tokens: &mut Vec<TokenWithSpan>) {
+    if begins(tokens, &["reset", "time", "zone"]) {
+        tokens.remove(1);
+        tokens[1].token = Token::make_word("timezone", None);
+    }
+}
+
+/// `IN ((SELECT 1), 2)` is a list; the grammar takes what begins with a query for one, so that a
+/// first element which is one stands in `coalesce`.
+fn list_queries(tokens: &mut Vec<TokenWithSpan>) {
+    let is = |token: &Token, keyword: Keyword| matches!(token, Token::Word(word) if word.keyword == keyword);
+    let mut at = 0;
+    while at + 3 < tokens.len() {
+        let is_list = is(&tokens[at].token, Keyword::IN)
+            && tokens[at + 1].token == Token::LParen
+            && tokens[at + 2].token == Token::LParen
+            && is(&tokens[at + 3].token, Keyword::SELECT);
+        at += 1;
+        if !is_list {
+            continue;
+        }
+        let Some(end) = tokens::closing(tokens, at + 1) else { continue };
+        if tokens.get(end + 1).is_some_and(|next| next.token == Token::Comma) {
+            let span = tokens[at].span;
+            let added = |token| TokenWithSpan { token, span };
+            tokens.insert(end, added(Token::RParen));
+            tokens.insert(at + 1, added(Token::LParen));
+            tokens.insert(at + 1, added(Token::make_word("coalesce", None)));
+        }
     }
 }
 

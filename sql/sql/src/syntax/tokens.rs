@@ -190,7 +190,7 @@ pub(crate) fn bare_fetch(tokens: &mut Vec<TokenWithSpan>) {
 const ROWS_TOKENS_MAX: usize = 256;
 
 /// Where the parenthesis is closed that opens at a place.
-fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
+pub(crate) fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     let mut depth = 0;
     let length = tokens[open..].iter().take(ROWS_TOKENS_MAX).position(|it| {
         depth += match it.token {

@@ -84,8 +84,6 @@ update tree set id = 3 where id = 1;
 -- UPDATE 1
 update tree set up = null where id = 2;
 -- UPDATE 1
-create table bad (id int primary key, p int references p on delete set default);
--- ERROR 0A000: ON DELETE SET DEFAULT is not supported
 explain update p set id = 7 where id = 102;
 -- QUERY PLAN text
 -- explain update p set id = 7 where id = 102

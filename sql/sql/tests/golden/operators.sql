@@ -142,8 +142,9 @@ select string_agg(v, ',') filter (where v > 'a') from names;
 -- b
 -- SELECT 1
 select bit_or(1) filter (where true) from names;
--- ERROR 0A000: function bit_or() is not supported
--- HINT: Compute it in the client.
+-- bit_or integer
+-- 1
+-- SELECT 1
 select lower('A') filter (where true);
 -- ERROR 42809: FILTER specified, but lower is not an aggregate function
 

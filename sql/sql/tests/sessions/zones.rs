@@ -29,7 +29,7 @@ fn what_a_session_writes_is_the_moment_that_its_clocks_show() {
             berlin.run("SET TIME ZONE 'Europe/Berlin'").await.unwrap();
             // 2024-01-01 12:00 UTC, as a literal, a parameter, and with an offset.
             berlin.run("INSERT INTO t VALUES (1, '2024-01-01 13:00')").await.unwrap();
-            let types = [Some(DataType::Timestamptz)];
+            let types = [Some(DataType::Timestamptz(None))];
             let insert = "INSERT INTO t VALUES (2, $1)";
             berlin.run_typed(insert, &types, &[Value::Timestamptz(NOON_US)]).await.unwrap();
             let written = "INSERT INTO t VALUES (3, timestamptz '2024-01-01 06:00-06')";

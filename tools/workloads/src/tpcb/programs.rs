@@ -19,7 +19,8 @@ pub(super) fn all(tables: &Tables) -> Result<Vec<Procedure>> {
     let ([balance], _) = p.read("pgbench_accounts", std::slice::from_ref(&account), ["abalance"]);
     deposit(&mut p, "pgbench_tellers", &teller, "tbalance");
     deposit(&mut p, "pgbench_branches", &branch, "bbalance");
-    let time = Expr::Cast { input: Box::new(Expr::Now), to: DataType::Timestamp, explicit: false };
+    let time =
+        Expr::Cast { input: Box::new(Expr::Now), to: DataType::Timestamp(None), explicit: false };
     p.insert(
         "pgbench_history",
         vec![

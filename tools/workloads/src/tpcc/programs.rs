@@ -293,13 +293,13 @@ fn order_status(tables: &Tables, by: By) -> Result<Procedure> {
     p.returns(&[
         ("balance", CENTS),
         ("order_id", INT),
-        ("entered", DataType::Timestamptz),
+        ("entered", DataType::Timestamptz(None)),
         ("carrier", INT),
         ("item", INT),
         ("supplier", INT),
         ("quantity", INT),
         ("amount", CENTS),
-        ("delivered", DataType::Timestamptz),
+        ("delivered", DataType::Timestamptz(None)),
     ]);
     let [warehouse, district, reported] = p.arguments();
     let customer = by.number(&mut p, &warehouse, &district, reported);

@@ -107,6 +107,7 @@ fn table(id: TableId, name: &str, columns: &[(&str, DataType)], key: &[u16]) -> 
         primary_key_name: format!("{name}_pkey"),
         layout: types::Layout::Row,
         bare_unique: Default::default(),
+        nulls_alike: Default::default(),
         materialized: None,
         deferrable: Default::default(),
         declared: Default::default(),

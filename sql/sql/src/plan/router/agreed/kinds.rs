@@ -59,8 +59,8 @@ pub fn column_kind(data_type: &DataType) -> Option<Kind> {
         }
         DataType::Text | DataType::Varchar(_) => Kind::Text,
         DataType::Date => Kind::Date,
-        DataType::Timestamp => Kind::Timestamp,
-        DataType::Timestamptz => Kind::Timestamptz,
+        DataType::Timestamp(_) => Kind::Timestamp,
+        DataType::Timestamptz(_) => Kind::Timestamptz,
         DataType::Uuid => Kind::Uuid,
         DataType::Float8 => Kind::Float,
         DataType::Bytea => Kind::Opaque,
@@ -210,7 +210,7 @@ pub fn cast(from: Kind, to: &DataType) -> Option<Kind> {
             (whole + scale <= FLOAT_DIGITS_MAX).then_some(Kind::Float)
         }
         (Kind::Text, DataType::Text) => Some(from),
-        (Kind::Date, DataType::Timestamp) => Some(Kind::Timestamp),
+        (Kind::Date, DataType::Timestamp(_)) => Some(Kind::Timestamp),
         _ => None,
     }
 }
