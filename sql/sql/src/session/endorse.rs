@@ -11,6 +11,11 @@
 //! absence; not where the transaction changes the row without looking at it, since the change
 //! itself asks for it. A range: how many rows, and a SHA-256 over their keys and stamps.
 //!
+//! *What is written.* New rows and deletions whole. Of a row that is changed, the columns that have
+//! other values; and those that the transaction writes whatever was there, since it has not read
+//! the row: they are written even if they hold the value already, for another transaction may
+//! change it before this one's block.
+//!
 //! *Which snapshot.* The gateway's is the block that the envelope has seen. An endorser may be
 //! further by then: where nothing of what was read has changed since, the newest block comes to
 //! the same, and where something has, the transaction is stale.
@@ -55,6 +60,8 @@ pub(super) struct Seen {
     values: Vec<RowRequirement>,
     existences: Vec<RowRequirement>,
     ranges: Vec<RangeRequirement>,
+    /// Of each written row, the columns that commands assign which have not been evaluated.
+    assigned: Vec<BTreeSet<ColumnId>>,
     /// Nothing is recorded any more.
     off: bool,
     too_many: bool,
@@ -105,6 +112,7 @@ pub(super) fn run_proposal(
     for read in looked_at(overlay) {
         overlay.recorder.values.push(read);
     }
+    overlay.recorder.assigned = assigned(overlay);
     overlay.recorder.off = true;
     overlay.evaluate_all()?;
     Ok(result)
@@ -122,6 +130,17 @@ fn looked_at(overlay: &Overlay<Seen>) -> Vec<RowRequirement> {
         Some(RowRequirement { table: write.table, key: write.key.clone(), stamp })
     });
     read.collect()
+}
+
+fn assigned(overlay: &Overlay<Seen>) -> Vec<BTreeSet<ColumnId>> {
+    let columns = |write: &PendingWrite| match &write.state {
+        WriteState::Commands(commands) => {
+            let assignments = commands.iter().flat_map(|command| &*command.code.assignments);
+            assignments.map(|(column, _)| *column).collect()
+        }
+        WriteState::Put(_) | WriteState::Delete => BTreeSet::new(),
+    };
+    overlay.writes().writes().iter().map(columns).collect()
 }
 
 /// What a run has come to.
@@ -150,7 +169,7 @@ pub(super) fn endorsed_of(
         let digest = RangeDigest::from_parts(rows, digest.stopped, [0; 2]);
         ranges.push(RangeRequirement { range, digest, seal: Some(Box::new(seal)) });
     }
-    let written = writes_of(catalog, overlay)?;
+    let written = writes_of(catalog, overlay, &seen.assigned, &seen.values)?;
     let asked_by_write: BTreeSet<(TableId, &Key)> = overlay
         .writes()
         .writes()
@@ -180,10 +199,17 @@ fn is_like(one: &RangeDigest, other: &RangeDigest) -> bool {
 }
 
 /// The net changes, in the order in which rows were first written to.
-fn writes_of(catalog: &Catalog, overlay: &Overlay<Seen>) -> Result<Vec<RowWrite>, Stop> {
+fn writes_of(
+    catalog: &Catalog,
+    overlay: &Overlay<Seen>,
+    assigned: &[BTreeSet<ColumnId>],
+    read: &[RowRequirement],
+) -> Result<Vec<RowWrite>, Stop> {
+    let read: BTreeSet<(TableId, &Key)> = read.iter().map(|it| (it.table, &it.key)).collect();
     let mut written = Vec::new();
     let mut before = Vec::new();
-    for write in overlay.writes().writes().iter().filter(|write| !write.is_void()) {
+    let writes = overlay.writes().writes().iter().zip(assigned);
+    for (write, assigned) in writes.filter(|(write, _)| !write.is_void()) {
         let table = catalog.table_by_id(write.table);
         let stored = overlay.catalog().table(write.table);
         let (Some(table), Some(stored)) = (table, stored) else {
@@ -204,7 +230,10 @@ fn writes_of(catalog: &Catalog, overlay: &Overlay<Seen>) -> Result<Vec<RowWrite>
                 RowChange::Insert(shown.map(|(id, _)| row[usize::from(id)].clone()).collect())
             }
             WriteState::Put(row) => {
-                let columns = changed(table, &before, row);
+                let is_replaced = assigned.is_empty() && !read.contains(&(write.table, &write.key));
+                let columns = changed(table, &before, row, |column| {
+                    is_replaced || assigned.contains(&column)
+                });
                 if columns.is_empty() {
                     continue;
                 }
@@ -220,8 +249,14 @@ fn writes_of(catalog: &Catalog, overlay: &Overlay<Seen>) -> Result<Vec<RowWrite>
     Ok(written)
 }
 
-/// Columns with other values than before, but for those that follow from others.
-fn changed(table: &Table, before: &[Value], row: &[Value]) -> Vec<(ColumnId, Value)> {
+/// Columns with other values than before, and those that are written whatever was there, but for
+/// those that follow from others.
+fn changed(
+    table: &Table,
+    before: &[Value],
+    row: &[Value],
+    is_blind: impl Fn(ColumnId) -> bool,
+) -> Vec<(ColumnId, Value)> {
     let bytes = |value: &Value| {
         // 1.0 and 1.00 are equal, and not the same.
         let mut bytes = Vec::new();
@@ -231,7 +266,8 @@ fn changed(table: &Table, before: &[Value], row: &[Value]) -> Vec<(ColumnId, Val
     let stored = table.schema.visible_columns().filter(|(id, _)| table.generated(*id).is_none());
     let other = stored.filter_map(|(id, _)| {
         let (old, new) = (&before[usize::from(id)], &row[usize::from(id)]);
-        (bytes(old) != bytes(new)).then(|| (id, new.clone()))
+        let is_blind = is_blind(id) && !table.schema.primary_key.contains(&id);
+        (is_blind || bytes(old) != bytes(new)).then(|| (id, new.clone()))
     });
     other.collect()
 }

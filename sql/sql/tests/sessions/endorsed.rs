@@ -275,6 +275,30 @@ fn what_was_read_is_what_is_there() {
     });
 }
 
+/// Another transaction may come between that has not read it either.
+#[test]
+fn a_blind_write_of_the_value_that_is_there_is_written() {
+    block_on(async {
+        let alter = format!("ALTER TABLE balances {POLICY}");
+        let (node, mut client) = with(&[BALANCES, INITIAL, &alter]).await;
+        let set = |n, amount: u32| {
+            let text = format!("UPDATE balances SET amount = {amount} WHERE name = 'BalA'");
+            own(n, statement(text))
+        };
+        let same = proposed(&mut client, &set(1, 100)).await.unwrap();
+        assert_eq!(changes(&same), [balance("BalA", 100)]);
+        assert!(endorsed(&same).rows.is_empty(), "{same:?}");
+        assert_eq!(outcome(&mut client, &set(2, 60).by(&BOTH)).await, OK);
+        assert_eq!(outcome(&mut client, &same.by(&BOTH)).await, OK);
+        assert_eq!(shown(&mut client, AMOUNTS).await, "BalA,100 BalB,50");
+        // A command that looks at the row has read it.
+        let text = "UPDATE balances SET amount = amount + 0 WHERE name = 'BalA'";
+        let read = proposed(&mut client, &own(3, statement(text))).await.unwrap();
+        assert_eq!(endorsed(&read).rows.len(), 1);
+        node.verify();
+    });
+}
+
 #[test]
 fn a_write_set_is_within_its_proposal_and_its_tables() {
     block_on(async {
