@@ -16,6 +16,13 @@
 //! expressions look at the row (`n = n + 1`) is a read of the row's value, since a write set holds
 //! values; one that does not look (`n = 5`) is a blind write, and only needs the row to be there.
 //!
+//! *Simulated by others.* What the COMMIT of an interactive transaction has read, or an endorsed
+//! one, which has the same form, was read before it was ordered, by its session or its endorsers.
+//! It is not simulated on an older snapshot here, however much others lag: the versions that they
+//! have seen are its read set, ranges by the seal that they have been signed with. Its rows are
+//! written on the state before the block, by statements that come to values, and what those look at
+//! for themselves (a unique value, a parent) is read as by any other.
+//!
 //! *Values.* Commands are evaluated when they are installed, just after the check has shown that
 //! the row is the one of the simulation: so the values are the simulation's.
 //!
@@ -39,7 +46,10 @@ use crate::pending::{PendingWrite, RecordId, WriteState};
 use crate::pool::WorkerPool;
 use crate::protocol::{Block, Snapshots};
 use crate::simulation::{Simulated, simulate_with};
-use crate::work::{RangeRequirement, Work};
+use crate::test_mode::{Mutant, mutated};
+use crate::work::{
+    Interactive, RangeRequirement, RowRequirement, Work, range_changed, row_changed,
+};
 
 pub type Endorsed = Simulated<ReadSet>;
 
@@ -73,6 +83,34 @@ impl ReadSet {
         match stamp {
             Some(stamp) => self.rows.push(RowVersion { table, record, stamp, value }),
             None => self.absent.push(AbsentRow { table, record, key: key.clone() }),
+        }
+    }
+}
+
+impl ReadSet {
+    /// In place of what was found of a row just now, what others have found.
+    fn row_of_others(&mut self, (rows, absent): (usize, usize), read: &RowRequirement) {
+        if mutated(Mutant::VersionsOfNow) {
+            return;
+        }
+        let of_rows = self.rows.drain(rows..).map(|found| found.record).last();
+        let of_absent = self.absent.drain(absent..).map(|found| found.record).last();
+        let Some(record) = of_rows.or(of_absent) else { return };
+        if mutated(Mutant::ReadsOfOthersForgotten) {
+            return;
+        }
+        let RowRequirement { table, key, stamp } = read;
+        self.row(RowRead { table: *table, key, record, stamp: *stamp }, true);
+    }
+
+    /// The same of a range.
+    fn range_of_others(&mut self, found: usize, read: &RangeRequirement) {
+        let was_read = self.ranges.len() > found;
+        if was_read && !mutated(Mutant::VersionsOfNow) {
+            self.ranges.truncate(found);
+            if !mutated(Mutant::ReadsOfOthersForgotten) {
+                self.ranges.push(read.clone());
+            }
         }
     }
 }
@@ -117,7 +155,7 @@ impl Endorsers {
         self.lag + self.spread + 1
     }
 
-    /// The snapshots for a block. `Err`: halt.
+    /// The snapshots for a block, the last of which is the state before it. `Err`: halt.
     pub fn snapshots(
         &self,
         block: &Block,
@@ -129,7 +167,9 @@ impl Endorsers {
             return Err(format!("block {} was to be endorsed on block {newest}", block.height));
         }
         let behind = |blocks| floor.max(newest.saturating_sub(blocks));
-        let heights: Vec<_> = (0..=self.spread).map(|more| behind(self.lag + more)).collect();
+        let mut heights: Vec<_> = (0..=self.spread).map(|more| behind(self.lag + more)).collect();
+        // For what others have simulated.
+        heights.push(newest);
         match heights.iter().find(|&&height| height < newest && !is_readable(store, height)) {
             Some(height) => Err(format!("the snapshot of block {height} was not held")),
             None => Ok(heights),
@@ -137,24 +177,74 @@ impl Endorsers {
     }
 }
 
-/// Simulate a block's transactions, each on its snapshot. With `early_abort` a transaction ends as
-/// soon as it meets a row that has changed since (Fabric++, "early abort in the simulation phase").
+/// Which transactions end as soon as they meet something that has changed since it was read
+/// (Fabric++, "early abort in the simulation phase"), in place of being found out later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EarlyAbort {
+    Off,
+    /// Those that others have simulated: where nothing comes between here and the validation, it
+    /// makes no difference but to the work.
+    OfOthers,
+    On,
+}
+
+/// Simulate a block's transactions, each on its snapshot: the last for those that others have
+/// simulated, the rest in turn.
 pub fn endorse(
     block: &Arc<Block>,
     store: &Arc<Store>,
     snapshots: &[Height],
     pool: &WorkerPool,
-    early_abort: bool,
+    early_abort: EarlyAbort,
 ) -> Vec<Endorsed> {
     let catalog = store.catalog();
-    simulate_with(block, store, snapshots, pool, move |work, frame, overlay| {
-        let result = match early_abort {
-            true => run_until_stale(work, frame, overlay, &catalog),
-            false => work.run(frame, overlay),
+    simulate_with(block, store, (snapshots, turn), pool, move |work, frame, overlay| {
+        let result = match work {
+            Work::Interactive(transaction) => {
+                simulated_by_others(transaction, frame, overlay, early_abort != EarlyAbort::Off)
+            }
+            _ if early_abort == EarlyAbort::On => run_until_stale(work, frame, overlay, &catalog),
+            _ => work.run(frame, overlay),
         };
         read_for_commands(overlay, &catalog);
         result
     })
+}
+
+/// The newest snapshot, the last, is for what others have simulated.
+fn turn(work: &Work, position: usize, snapshots: usize) -> usize {
+    match work {
+        Work::Interactive(_) => snapshots - 1,
+        _ => position % (snapshots - 1).max(1),
+    }
+}
+
+/// Take what others have read for read, and write what they write. What was overtaken is met again
+/// by the check of versions, unless it ends here.
+fn simulated_by_others(
+    transaction: &Interactive,
+    frame: &mut Frame,
+    overlay: &mut Overlay<ReadSet>,
+    early_abort: bool,
+) -> Result<ProgramResult, Stop> {
+    frame.meter().refill();
+    for row in &transaction.rows {
+        let found = (overlay.recorder.rows.len(), overlay.recorder.absent.len());
+        let holds = row.holds(overlay, frame.meter())?;
+        if early_abort && !holds && !mutated(Mutant::VersionsOfNow) {
+            return Err(row_changed());
+        }
+        overlay.recorder.row_of_others(found, row);
+    }
+    for range in &transaction.ranges {
+        let found = overlay.recorder.ranges.len();
+        let holds = range.still_holds(overlay, frame.meter())?;
+        if early_abort && !holds && !mutated(Mutant::VersionsOfNow) {
+            return Err(range_changed());
+        }
+        overlay.recorder.range_of_others(found, range);
+    }
+    transaction.run_writes(frame, overlay)
 }
 
 /// End the transaction as soon as it has read something that is no more.

@@ -37,8 +37,6 @@ pub struct ProtocolInfo {
 pub struct ProtocolOption {
     pub name: &'static str,
     pub values: OptionValues,
-    /// Other options, without one of which this one has no effect and is refused.
-    pub needs: &'static [&'static str],
     /// One line for people.
     pub what: &'static str,
 }
@@ -101,12 +99,6 @@ impl Options {
             options.chosen.retain(|(chosen, _)| *chosen != option.name);
             options.chosen.push((option.name, value.to_owned()));
         }
-        for (name, _) in &options.chosen {
-            let needs = info.options.iter().find(|o| o.name == *name).map_or(&[][..], |o| o.needs);
-            if !needs.is_empty() && needs.iter().all(|other| options.number(info, other) == 0) {
-                return Err(without_effect(info, name, needs));
-            }
-        }
         Ok(options)
     }
 
@@ -152,12 +144,9 @@ impl Options {
 }
 
 impl ProtocolOption {
-    /// `name=value`, with the least of what it needs.
+    /// `name=value`.
     pub fn named(&self, value: &str) -> String {
-        match self.needs.first() {
-            Some(other) => format!("{}={value}:{other}=1", self.name),
-            None => format!("{}={value}", self.name),
-        }
+        format!("{}={value}", self.name)
     }
 }
 
@@ -189,12 +178,6 @@ fn unknown_option(info: &ProtocolInfo, name: &str) -> Error {
     };
     let message = format!("protocol \"{}\" has no option \"{name}\"", info.name);
     Error::new(SqlState::INVALID_PARAMETER_VALUE, message).with_hint(hint)
-}
-
-fn without_effect(info: &ProtocolInfo, name: &str, needs: &[&str]) -> Error {
-    let message = format!("option \"{name}\" of protocol \"{}\" has no effect", info.name);
-    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
-        .with_hint(format!("It needs one of these as well: {}.", needs.join(", ")))
 }
 
 fn bad_value(option: &ProtocolOption, value: &str) -> Error {

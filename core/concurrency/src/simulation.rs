@@ -70,6 +70,7 @@ struct Shared<R, F> {
     block: Arc<Block>,
     catalog: Arc<Catalog>,
     snapshots: Vec<Height>,
+    turn: Turn,
     run: F,
     next: AtomicUsize,
     done: Vec<OnceLock<Simulated<R>>>,
@@ -82,15 +83,17 @@ pub fn simulate(
     snapshot_height: Height,
     pool: &WorkerPool,
 ) -> Vec<Simulated> {
-    simulate_with(block, store, &[snapshot_height], pool, Work::run)
+    simulate_with(block, store, (&[snapshot_height], |_, _, _| 0), pool, Work::run)
 }
 
-/// As [`simulate`], with a recorder and a way to run of the caller's own, and on several snapshots
-/// dealt out in turn.
+/// Which of so many snapshots a transaction is run on, by its work and its position.
+pub type Turn = fn(&Work, usize, usize) -> usize;
+
+/// As [`simulate`], with a recorder and a way to run of the caller's own, and on several snapshots.
 pub fn simulate_with<R, F>(
     block: &Arc<Block>,
     store: &Arc<Store>,
-    snapshots: &[Height],
+    (snapshots, turn): (&[Height], Turn),
     pool: &WorkerPool,
     run: F,
 ) -> Vec<Simulated<R>>
@@ -104,6 +107,7 @@ where
         block: Arc::clone(block),
         catalog: store.catalog(),
         snapshots: snapshots.to_vec(),
+        turn,
         run,
         next: AtomicUsize::new(0),
         done: (0..count).map(|_| OnceLock::new()).collect(),
@@ -133,7 +137,7 @@ where
         }
         prefetching.fetch(group.iter().map(|work| &**work));
         for (position, work) in (first..).zip(group) {
-            let turn = position % overlays.len();
+            let turn = (shared.turn)(work, position, overlays.len());
             let overlay = &mut overlays[turn];
             overlay.restart(Moment {
                 height: shared.block.height,

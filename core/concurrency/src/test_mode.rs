@@ -56,10 +56,14 @@ pub enum Mutant {
     DigestWithoutStamps,
     /// Statements need not answer at COMMIT what they answered the client.
     AnswersNotCompared,
+    /// What others have read who simulated a transaction is no read of it.
+    ReadsOfOthersForgotten,
+    /// What they have read is taken to have the versions that are there now.
+    VersionsOfNow,
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 17] = [
+    pub const ALL: [Mutant; 19] = [
         Mutant::OwnWritesUnseen,
         Mutant::ReadUnrecorded,
         Mutant::ExistenceUnrecorded,
@@ -77,6 +81,8 @@ impl Mutant {
         Mutant::ReachIgnored,
         Mutant::DigestWithoutStamps,
         Mutant::AnswersNotCompared,
+        Mutant::ReadsOfOthersForgotten,
+        Mutant::VersionsOfNow,
     ];
 }
 

@@ -185,6 +185,15 @@ impl Work {
 impl Interactive {
     fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
         self.require(frame, access)?;
+        self.run_writes(frame, access)
+    }
+
+    /// Its statements again, whatever it requires.
+    pub fn run_writes<A: Access>(
+        &self,
+        frame: &mut Frame,
+        access: &mut A,
+    ) -> Result<ProgramResult, Stop> {
         let mut count = 0;
         for (write, expected) in &self.writes {
             count += write.run_again(expected, frame, access)?;
@@ -193,7 +202,21 @@ impl Interactive {
     }
 }
 
+impl RowRequirement {
+    /// The row is looked at again.
+    pub fn holds<A: Access>(&self, access: &mut A, meter: &Meter) -> Result<bool, Stop> {
+        meter.spend(1)?;
+        let stamp = access.read(self.table, &self.key, &[], &mut []);
+        Ok(stamp.map_err(schema_changed)? == self.stamp)
+    }
+}
+
 impl RangeRequirement {
+    /// The range is read again, for a transaction: where it cannot be, the schema has changed.
+    pub fn still_holds<A: Access>(&self, access: &mut A, meter: &Meter) -> Result<bool, Stop> {
+        self.holds(access, meter).map_err(schema_changed)
+    }
+
     /// The range is read again.
     pub fn holds<A: Access>(&self, access: &mut A, meter: &Meter) -> Result<bool, Stop> {
         let RangeRequirement { range, digest, seal } = self;
@@ -208,20 +231,27 @@ impl<W> Interactive<W> {
     /// What the client was shown is still so.
     pub fn require<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {
         for row in &self.rows {
-            frame.meter().spend(1)?;
-            let stamp = access.read(row.table, &row.key, &[], &mut []).map_err(schema_changed)?;
-            if stamp != row.stamp {
-                return Err(stale("A row that the transaction read was changed since."));
+            if !row.holds(access, frame.meter())? {
+                return Err(row_changed());
             }
         }
-        for requirement in &self.ranges {
-            let holds = requirement.holds(access, frame.meter()).map_err(schema_changed)?;
-            if !holds {
-                return Err(stale("Rows of a range that the transaction read were changed since."));
+        for range in &self.ranges {
+            if !range.still_holds(access, frame.meter())? {
+                return Err(range_changed());
             }
         }
         Ok(())
     }
+}
+
+/// A row is not as it is required.
+pub fn row_changed() -> Stop {
+    stale("A row that the transaction read was changed since.")
+}
+
+/// A range is not as it is required.
+pub fn range_changed() -> Stop {
+    stale("Rows of a range that the transaction read were changed since.")
 }
 
 impl Work {

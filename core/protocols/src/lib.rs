@@ -163,9 +163,6 @@ mod tests {
         for name in variants() {
             assert!(by_name(&name).is_ok(), "{name}");
         }
-        let error = by_name("fabric_pp:early_abort=off").err().expect("it does nothing there");
-        assert!(error.message().contains("has no effect"), "{}", error.message());
-        assert!(by_name("fabric_pp:early_abort=off:spread=1").is_ok());
         let error = by_name("nothing").err().expect("there is no such protocol");
         assert!(error.fields().hint.as_ref().is_some_and(|hint| hint.contains("serial")));
     }

@@ -58,37 +58,31 @@ const OPTIONS: &[ProtocolOption] = &[
     ProtocolOption {
         name: "storage",
         values: OptionValues::OneOf(Storage::NAMES),
-        needs: &[],
         what: "how versions are stored",
     },
     ProtocolOption {
         name: "gc",
         values: OptionValues::OneOf(Collector::NAMES),
-        needs: &[],
         what: "who collects versions that nobody sees",
     },
     ProtocolOption {
         name: "index",
         values: OptionValues::OneOf(Pointers::NAMES),
-        needs: &[],
         what: "what entries of secondary indexes lead to",
     },
     ProtocolOption {
         name: "spaces",
         values: OptionValues::Integer { min: 1, max: SPACES_MAX as u64, default: SPACES_DEFAULT },
-        needs: &[],
         what: "memory spaces of a table",
     },
     ProtocolOption {
         name: "strings",
         values: OptionValues::OneOf(&["shared", "copied"]),
-        needs: &[],
         what: "whether versions share long strings",
     },
     ProtocolOption {
         name: "system",
         values: OptionValues::OneOf(SYSTEMS),
-        needs: &[],
         what: "storage, gc and index as the study has them for a system; instead of these three",
     },
 ];

@@ -107,6 +107,7 @@ pub static FAMILIES: &[Family] = &[
     },
     Family { name: "sessions, loads and calls", world: sessions },
     Family { name: "sessions that look again", world: sessions_looking_again },
+    Family { name: "endorsed and plain", world: endorsed },
     Family { name: "large transactions", world: large },
 ];
 
@@ -255,6 +256,34 @@ fn sessions_looking_again(random: &mut Random) -> World {
         commits.push(Recipe::Session { blocks_ago: 1, script: script(random) });
     }
     World { filled: random.below(keys + 1), blocks: vec![changes, commits], collects: true }
+}
+
+/// Transactions that were simulated up to two blocks before, beside calls that their blocks run:
+/// of every kind that has a family, and hot keys.
+fn endorsed(random: &mut Random) -> World {
+    let kinds: [&[Operation]; 7] = [
+        &OPERATIONS,
+        &[BlindSet, Touch, InsertIfAbsent, Delete, Read],
+        &[Add, BlindSet, Set, Read, Exists, SumRange, CountIndexRange, ListLog, Log],
+        &[Insert, InsertIfAbsent, Delete, Replace, InsertDeleteInsert, Exists],
+        &[SumRange, FirstInRange, FirstTwo, AddToRange, DeleteRange, InsertUnique, BlindSet],
+        &[Read, Require, CheckedAdd, Insert, DivideRange, InsertUnique, Add, Set],
+        &[Read, Follow, FollowAdd, FollowInsert, FollowDelete, FollowRange, AddOrSet],
+    ];
+    let among = kinds[random.below(kinds.len() as u64) as usize];
+    let mut world = programs(random, among, 4);
+    if random.chance(4) {
+        each_call(&mut world, |call| call.key = i64::from(call.number == 0));
+    }
+    for recipe in world.blocks.iter_mut().flatten() {
+        if let Recipe::Program(calls) = recipe
+            && random.chance(2)
+        {
+            let calls = std::mem::take(calls);
+            *recipe = Recipe::Endorsed { blocks_ago: random.below(3) as usize, calls };
+        }
+    }
+    world
 }
 
 /// Transactions that write more rows than are looked at one by one, and scan them.

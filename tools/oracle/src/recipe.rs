@@ -36,6 +36,12 @@ pub enum Recipe {
         blocks_ago: usize,
         script: Vec<Line>,
     },
+    /// A program that was simulated this many blocks before, on the block's snapshot: its reads
+    /// and writes.
+    Endorsed {
+        blocks_ago: usize,
+        calls: Vec<Call>,
+    },
 }
 
 /// A step of a conversation.
@@ -52,7 +58,8 @@ pub enum Line {
 }
 
 impl Recipe {
-    /// The work of any but a session, whose COMMIT depends on what it was told.
+    /// The work of any but a session, whose COMMIT depends on what it was told, and what was
+    /// endorsed.
     pub fn work(&self) -> Option<Arc<Work>> {
         Some(match self {
             Recipe::Program(calls) => builder(calls).finish(),
@@ -61,7 +68,7 @@ impl Recipe {
                 let error = Error::new(SqlState::SYNTAX_ERROR, "it did not compile");
                 Arc::new(Work::Void(error))
             }
-            Recipe::Session { .. } => return None,
+            Recipe::Session { .. } | Recipe::Endorsed { .. } => return None,
         })
     }
 
@@ -83,6 +90,11 @@ impl Recipe {
                 }
                 let session = |script| Recipe::Session { blocks_ago, script };
                 scripts.into_iter().map(session).collect()
+            }
+            Recipe::Endorsed { blocks_ago, calls } => {
+                let blocks_ago = *blocks_ago;
+                let endorsed = |calls| Recipe::Endorsed { blocks_ago, calls };
+                without_one(calls).map(endorsed).collect()
             }
         }
     }
@@ -122,7 +134,7 @@ impl Line {
     }
 }
 
-fn builder(calls: &[Call]) -> Builder {
+pub fn builder(calls: &[Call]) -> Builder {
     let mut builder = Builder::default();
     for call in calls {
         builder.push(call.operation, call.key, call.number);
@@ -161,6 +173,10 @@ impl fmt::Display for Recipe {
             Recipe::Session { blocks_ago, script } => {
                 write!(f, "COMMIT of a session that ran {blocks_ago} blocks before:")?;
                 script.iter().try_for_each(|line| write!(f, "\n         {line}"))
+            }
+            Recipe::Endorsed { blocks_ago, calls } => {
+                write!(f, "endorsed {blocks_ago} blocks before: ")?;
+                join(f, "", calls)
             }
         }
     }

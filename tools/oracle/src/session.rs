@@ -7,15 +7,16 @@
 use std::sync::Arc;
 
 use concurrency::{
-    Expectation, Footprint, Interactive, Load, Moment, NoRecord, Overlay, RangeRequirement,
-    RowRequirement, Statement, Work, seal_range,
+    Expectation, Footprint, Interactive, Load, Moment, Overlay, RangeRequirement, RowRequirement,
+    Statement, Work,
 };
 use kit::random::Random;
 use procedure::step::Procedure;
-use procedure::{Frame, Meter, ProgramResult};
-use storage::{Catalog, LATEST, Snapshot, Store};
+use procedure::{Frame, ProgramResult};
+use storage::{Catalog, LATEST, Store};
 use types::{Error, Height, Stamp, Stop};
 
+use crate::endorsed::{differing_writes, sealed};
 use crate::programs::{OPERATIONS, Operation, QUERIES, random_calls, random_rows};
 use crate::recipe::Line;
 
@@ -38,6 +39,8 @@ pub struct Session {
     pub script: Vec<Action>,
     pub answers: Vec<Answer>,
     height: Height,
+    /// Its one program was simulated; what is ordered are its reads and writes.
+    is_endorsed: bool,
 }
 
 struct Played {
@@ -62,28 +65,30 @@ impl Session {
             ranges,
             writes: played.writes,
         });
-        let session = Session { script, answers: played.answers, height: snapshot.height() };
+        let (height, is_endorsed) = (snapshot.height(), false);
+        let session = Session { script, answers: played.answers, height, is_endorsed };
         (session, Arc::new(work))
+    }
+
+    pub(crate) fn of_endorsed(
+        script: Vec<Action>,
+        answers: Vec<Answer>,
+        height: Height,
+    ) -> Session {
+        Session { script, answers, height, is_endorsed: true }
+    }
+
+    /// In which way what is ordered does something else than its program would on the newest state
+    /// of another store.
+    pub(crate) fn differs(&self, ordered: &Work, catalog: &Arc<Catalog>) -> Option<String> {
+        let differing = || differing_writes(&self.script, ordered, catalog, self.height);
+        self.is_endorsed.then(differing).flatten()
     }
 
     /// The answers that the client would get on the newest state of another store.
     pub(crate) fn again(&self, catalog: Arc<Catalog>) -> Vec<Answer> {
         play(&self.script, catalog, LATEST, self.height).answers
     }
-}
-
-fn sealed(snapshot: &Snapshot, ranges: Vec<RangeRequirement>) -> Vec<RangeRequirement> {
-    let nowhere = Moment { height: 0, position: 0, now_us: 0 };
-    let catalog = Arc::clone(snapshot.catalog());
-    let mut below = Overlay::new(catalog, snapshot.height(), nowhere, NoRecord);
-    let meter = Meter::default();
-    let mut seal = |required: RangeRequirement| {
-        let (rows, seal) = seal_range(&mut below, &required.range, &required.digest, &meter)
-            .expect("a range that was read can be read again");
-        assert_eq!(rows, required.digest.rows, "on the same snapshot");
-        RangeRequirement { seal: Some(Box::new(seal)), ..required }
-    };
-    ranges.into_iter().map(&mut seal).collect()
 }
 
 fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) -> Played {

@@ -255,6 +255,8 @@ impl Twin {
             let item = tasks[position as usize].as_ref();
             let session = item.and_then(|item| item.session.as_ref());
             let again = session.map(|session| session.again(store.catalog()));
+            let work = &block.transactions[position as usize];
+            let differs = session.and_then(|session| session.differs(work, &store.catalog()));
             let outcome = runner.run_one(block, position, writes.arena(0))?;
             if let (Some(session), Some(again), true) = (session, again, outcome.is_committed())
                 && session.answers != again
@@ -263,6 +265,9 @@ impl Twin {
                     "session {position} committed and was told {:?}, serially {again:?}; {:?}",
                     session.answers, session.script,
                 ));
+            }
+            if let (Some(differs), true) = (differs, outcome.is_committed()) {
+                return Err(format!("endorsed transaction {position} committed: {differs}"));
             }
             outcomes[position as usize] = Some(outcome);
         }

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use concurrency::test_mode::{self, TestMode};
 use concurrency::{BlockOutcome, BlockReport, Outcome, Protocol, Work, WorkerPool};
 
+use crate::endorsed::endorse;
 use crate::programs::{LOG, TABLE, fill, schemas};
-use crate::recipe::{Line, Recipe};
+use crate::recipe::{Line, Recipe, builder};
 use crate::session::Session;
 use crate::twin::Item;
 use crate::watchdog::Watch;
@@ -136,7 +137,8 @@ impl World {
         Ok(run.trace)
     }
 
-    /// Hold the conversations whose snapshot is the one before block `number`.
+    /// Hold the conversations, and simulate the programs, whose snapshot is the one before block
+    /// `number`.
     fn hold_sessions(
         &self,
         number: usize,
@@ -146,11 +148,24 @@ impl World {
         let _on = test_mode::enter(twin.test_mode);
         for (later, recipes) in self.blocks.iter().enumerate().skip(number) {
             for (at, recipe) in recipes.iter().enumerate() {
-                if let Recipe::Session { blocks_ago, script } = recipe
-                    && later.saturating_sub(*blocks_ago) == number
-                {
-                    let script = script.iter().map(Line::action).collect();
-                    held.insert((later, at), Session::hold(&twin.subject, script));
+                let (Recipe::Session { blocks_ago, .. } | Recipe::Endorsed { blocks_ago, .. }) =
+                    recipe
+                else {
+                    continue;
+                };
+                if later.saturating_sub(*blocks_ago) != number {
+                    continue;
+                }
+                match recipe {
+                    Recipe::Session { script, .. } => {
+                        let script = script.iter().map(Line::action).collect();
+                        held.insert((later, at), Session::hold(&twin.subject, script));
+                    }
+                    Recipe::Endorsed { calls, .. } => {
+                        let endorsed = endorse(&twin.subject, &builder(calls).procedure());
+                        held.extend(endorsed.map(|endorsed| ((later, at), endorsed)));
+                    }
+                    _ => {}
                 }
             }
         }

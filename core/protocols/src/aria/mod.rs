@@ -87,13 +87,11 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
         ProtocolOption {
             name: "reordering",
             values: OptionValues::OneOf(&["on", "off"]),
-            needs: &[],
             what: "let readers of a written record commit before its writer",
         },
         ProtocolOption {
             name: "fallback",
             values: OptionValues::OneOf(&["off", "on"]),
-            needs: &[],
             what: "run conflicting transactions again in the same block instead of the next",
         },
     ],

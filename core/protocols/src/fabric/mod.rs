@@ -8,7 +8,8 @@
 //! *Timeline.*
 //!
 //! ```text
-//!   prepare  endorse T0 T1 T2 …    parallel by transaction, on the snapshot of block H-1-lag
+//!   prepare  endorse T0 T1 T2 …    parallel by transaction, on the snapshot of block H-1-lag;
+//!                                  those that others have simulated: written on that of H-1
 //!   finish   T0 check, install     one after another, against the newest state: it holds the
 //!            T1 check, install     blocks since the snapshot and the block's earlier valid
 //!            T2 check ✗ 40001      transactions
@@ -23,15 +24,17 @@
 //! everything can starve.
 //!
 //! *Departures from Fabric.*
-//! - Endorsement policies, signatures and channels are not concurrency control: one endorser.
+//! - Endorsement policies, signatures and channels are not concurrency control: those are judged
+//!   before a block is prepared. What endorsers have simulated (or a session, whose COMMIT is the
+//!   same with one endorser) is validated by the versions that they have read; what was ordered as
+//!   a call is simulated here, once on each replica.
 //! - Reads are of rows: versions are stamps (block, position). Whether a row is there is read
 //!   apart from its value, so a blind write (Fabric's `PutState` without `GetState`) conflicts with
 //!   no other blind write.
 //! - Fabric locks the whole state between simulation and validation; here snapshots are versions.
 //! - `lag`: in a network an endorsement is some blocks old when its block is cut. Here it is as
-//!   many as the option says; `spread` makes the transactions of one block lag differently. The
-//!   block's predecessor counts as seen by an interactive COMMIT's client only if the lag lets it,
-//!   so such a transaction may need some quiet blocks.
+//!   many as the option says; `spread` makes the transactions of one block lag differently. What
+//!   others have simulated has its own age, and none is added.
 //!
 //! *Cost.* Per read one look at a record's stamp, in the cache since its simulation; per range a
 //! scan again. Validation has one worker, as in Fabric.
@@ -40,14 +43,14 @@ mod mutant;
 
 use std::sync::Arc;
 
-use concurrency::endorsement::{Endorsed, Endorsers, VersionCheck, endorse, stale};
+use concurrency::endorsement::{EarlyAbort, Endorsed, Endorsers, VersionCheck, endorse, stale};
 use concurrency::install::Installer;
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
     Protocol, ProtocolInfo, ProtocolOption, Snapshots, WorkerPool, own,
 };
 use storage::{BlockWrites, Store};
-use types::{Height, Position, Stamp};
+use types::{Height, Position, Stamp, Stop};
 
 use mutant::Mutant;
 
@@ -68,13 +71,11 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
         ProtocolOption {
             name: "lag",
             values: OptionValues::Integer { min: 0, max: 64, default: 0 },
-            needs: &[],
             what: "blocks between a transaction's simulation and its own",
         },
         ProtocolOption {
             name: "spread",
             values: OptionValues::Integer { min: 0, max: 7, default: 0 },
-            needs: &[],
             what: "further blocks of lag, dealt out in turn to a block's transactions",
         },
     ],
@@ -112,7 +113,7 @@ impl Protocol for Fabric {
         pool: &WorkerPool,
     ) -> Result<Prepared, String> {
         let snapshots = self.endorsers.snapshots(block, store, snapshots)?;
-        let mut endorsed = endorse(block, store, &snapshots, pool, false);
+        let mut endorsed = endorse(block, store, &snapshots, pool, EarlyAbort::OfOthers);
         if let Some(mutant) = self.mutant {
             endorsed.iter_mut().for_each(|endorsed| mutant.spoil(endorsed));
         }
@@ -134,12 +135,14 @@ impl Protocol for Fabric {
         let undo = writes.arena(0);
         let mut outcomes = Vec::with_capacity(endorsed.len());
         let (mut valid, mut invalid) = (Vec::with_capacity(endorsed.len()), Vec::new());
+        let mut overtaken = 0;
         for (position, endorsed) in (0..).zip(endorsed) {
             if !check.holds(&endorsed.reads) {
                 outcomes.push(Outcome::Retry(stale().cut()));
                 invalid.push(position);
                 continue;
             }
+            overtaken += u32::from(matches!(endorsed.run, Err(Stop::Retry(_))));
             let now_us = block.transactions[position as usize].now_us(block.time_us);
             let stamp = Stamp::new(block.height, position);
             let run = endorsed.run.and_then(|result| {
@@ -149,7 +152,8 @@ impl Protocol for Fabric {
             outcomes.push(Outcome::from_run(run)?);
             valid.push(position);
         }
-        let report = BlockReport { stale: invalid.len() as u32, ..BlockReport::default() };
+        let stale = overtaken + invalid.len() as u32;
+        let report = BlockReport { stale, ..BlockReport::default() };
         let serial_order: Vec<Position> = valid.into_iter().chain(invalid).collect();
         Ok(BlockOutcome { outcomes, serial_order, report, ..BlockOutcome::default() })
     }

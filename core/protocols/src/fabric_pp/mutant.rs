@@ -16,6 +16,9 @@ pub enum Mutant {
     NoEdgesOfErrors,
     /// Versions are not checked against the newest state.
     NoVersionCheck,
+    /// Nor, without early aborts, those of transactions that others have simulated, where the
+    /// block's own simulations are on the newest.
+    OthersTakenForCurrent,
 }
 
 impl Mutant {
@@ -26,6 +29,7 @@ impl Mutant {
         "no_existence_edges",
         "no_edges_of_errors",
         "no_version_check",
+        "others_taken_for_current",
     ];
 
     pub fn by_name(name: &str) -> Option<Mutant> {
@@ -36,6 +40,7 @@ impl Mutant {
             "no_existence_edges" => Mutant::NoExistenceEdges,
             "no_edges_of_errors" => Mutant::NoEdgesOfErrors,
             "no_version_check" => Mutant::NoVersionCheck,
+            "others_taken_for_current" => Mutant::OthersTakenForCurrent,
             _ => return None,
         })
     }

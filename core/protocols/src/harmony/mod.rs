@@ -121,25 +121,21 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
         ProtocolOption {
             name: "reordering",
             values: OptionValues::OneOf(&["on", "off"]),
-            needs: &[],
             what: "apply commands in the order of the rw edges, not of the block",
         },
         ProtocolOption {
             name: "coalescence",
             values: OptionValues::OneOf(&["on", "off"]),
-            needs: &[],
             what: "fold the commands of a record and write it once",
         },
         ProtocolOption {
             name: "inter_block",
             values: OptionValues::OneOf(&["off", "on"]),
-            needs: &[],
             what: "simulate a block while the one before is being installed",
         },
         ProtocolOption {
             name: "fallback",
             values: OptionValues::OneOf(&["rerun", "defer"]),
-            needs: &[],
             what: "run rejected transactions again in the block, or put them off to the next",
         },
     ],

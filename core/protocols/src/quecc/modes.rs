@@ -16,33 +16,28 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
         ProtocolOption {
             name: "execution",
             values: OptionValues::OneOf(&["speculative", "early", "conservative"]),
-            needs: &[],
             what: "which tentative writes others may see: all, those that only an overflow can undo, \
                    none",
         },
         ProtocolOption {
             name: "cutting",
             values: OptionValues::OneOf(&["fitting", "always"]),
-            needs: &[],
             what: "whether what may be rolled back is cut only in blocks where hardly any \
                    transaction has to run in one piece, which costs more beside it",
         },
         ProtocolOption {
             name: "reads",
             values: OptionValues::OneOf(&["queued", "snapshot"]),
-            needs: &[],
             what: "whether transactions that only read stand in queues or read the block before",
         },
         ProtocolOption {
             name: "planning",
             values: OptionValues::OneOf(&["unpipelined", "pipelined"]),
-            needs: &[],
             what: "whether a block is planned while the one before it runs",
         },
         ProtocolOption {
             name: "queue",
             values: OptionValues::Integer { min: 16, max: 65_536, default: 512 },
-            needs: &[],
             what: "fragments beyond which a queue's range is split",
         },
     ],

@@ -638,7 +638,7 @@ fn load_log() -> Arc<Procedure> {
     load_by(1, vec![insert, Step::CountRows { by: constant(1) }])
 }
 
-fn load_by(parameters: u16, steps: Vec<Step>) -> Arc<Procedure> {
+pub(crate) fn load_by(parameters: u16, steps: Vec<Step>) -> Arc<Procedure> {
     let column = |i| Column { name: format!("${}", i + 1), data_type: DataType::Int8 };
     Arc::new(Procedure {
         name: "load".into(),

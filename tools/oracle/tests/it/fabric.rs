@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use concurrency::{Outcome, Protocol, Work, WorkerPool};
+use concurrency::{Interactive, Outcome, Protocol, RowRequirement, Work, WorkerPool};
 use kit::random::Random;
-use oracle::Twin;
-use oracle::programs::{Builder, Operation, fill, random_work, schemas};
+use oracle::endorsed::endorse;
+use oracle::programs::{Builder, Operation, TABLE, fill, random_work, schemas};
 use oracle::session::{Session, random_script};
+use oracle::{Twin, rows};
+use types::{Key, Stamp, Value};
 
 fn protocol(text: &str) -> Arc<dyn Protocol> {
     protocols::by_name(text).unwrap()
@@ -25,9 +27,37 @@ fn committed(protocol: &Arc<dyn Protocol>, twin: &mut Twin, block: Vec<Arc<Work>
     outcome.outcomes.iter().map(Outcome::is_committed).collect()
 }
 
+/// What is ordered of a program that is simulated now, and what its client was told.
+fn endorsed(twin: &Twin, operations: &[(Operation, i64)]) -> (Session, Arc<Work>) {
+    let mut builder = Builder::default();
+    operations.iter().for_each(|&(operation, key)| builder.push(operation, key, 3));
+    endorse(&twin.subject, &builder.procedure()).expect("a program that ends well")
+}
+
+/// Which transactions of a block ended well, where all were endorsed.
+fn valid(
+    protocol: &Arc<dyn Protocol>,
+    twin: &mut Twin,
+    endorsed: Vec<(Session, Arc<Work>)>,
+) -> Vec<bool> {
+    let (sessions, works): (Vec<_>, _) = endorsed.into_iter().unzip();
+    let sessions = (0..).zip(sessions).collect();
+    let outcome = twin.run_with_sessions(protocol, &WorkerPool::new(2), works, sessions);
+    outcome.unwrap().outcomes.iter().map(Outcome::is_committed).collect()
+}
+
 fn twin(protocol: &Arc<dyn Protocol>, rows: u64) -> Twin {
     let mut twin = Twin::new(&schemas());
     twin.run(protocol, &WorkerPool::new(2), fill(rows)).unwrap();
+    twin
+}
+
+/// With so many idle blocks behind the rows that what lags finds them.
+fn settled(protocol: &Arc<dyn Protocol>, rows: u64) -> Twin {
+    let mut twin = twin(protocol, rows);
+    for _ in 0..6 {
+        committed(protocol, &mut twin, vec![program(&[(Operation::Exists, 4)])]);
+    }
     twin
 }
 
@@ -43,6 +73,7 @@ fn every_option_equals_the_serial_replay() {
         "fabric_pp:lag=3:early_abort=off",
         "fabric_pp:reordering=off",
         "fabric_pp:spread=1:reordering=off:early_abort=off",
+        "fabric_pp:early_abort=off",
         "fabric_pp:unique_keys=7",
         "fabric_pp:transactions=3:budget=0",
         "fabric_pp:spread=2:unique_keys=12:budget=2",
@@ -178,4 +209,93 @@ fn a_block_of_many_keys_is_cut_into_batches_that_are_reordered_one_by_one() {
     };
     assert_eq!(run("fabric_pp"), [true; 4]);
     assert_eq!(run("fabric_pp:unique_keys=1"), [true, true, true, false]);
+}
+
+/// What others have simulated is validated as it was read: Tables 3.1 and 3.2 of the thesis again,
+/// with transactions that were endorsed before their block.
+#[test]
+fn what_others_simulated_is_validated_in_the_order_of_the_protocol() {
+    let run = |text| {
+        let protocol = protocol(text);
+        let mut twin = twin(&protocol, 5);
+        let reader = |key| [(Operation::Read, 0), (Operation::BlindSet, key)];
+        let writer = endorsed(&twin, &[(Operation::BlindSet, 0)]);
+        let readers = [1, 2, 3].map(|key| endorsed(&twin, &reader(key)));
+        let block = std::iter::once(writer).chain(readers).collect();
+        valid(&protocol, &mut twin, block)
+    };
+    assert_eq!(run("fabric"), [true, false, false, false]);
+    for text in ["fabric_pp:reordering=off", "fabric_pp:reordering=off:early_abort=off"] {
+        assert_eq!(run(text), [true, false, false, false], "{text}");
+    }
+    for text in ["fabric_pp", "fabric_pp:early_abort=off"] {
+        assert_eq!(run(text), [true; 4], "{text}");
+    }
+}
+
+/// However far behind the block's own simulations are: those of others are as old as they are.
+#[test]
+fn what_others_simulated_lags_by_nothing_but_its_own_age() {
+    for text in ["fabric:lag=3", "fabric_pp:lag=3:spread=2", "fabric_pp:lag=3:early_abort=off"] {
+        let protocol = protocol(text);
+        let mut twin = settled(&protocol, 5);
+        let read = [(Operation::Read, 0), (Operation::BlindSet, 1)];
+        let before = endorsed(&twin, &read);
+        committed(&protocol, &mut twin, vec![program(&[(Operation::Touch, 0)])]);
+        let after = endorsed(&twin, &read);
+        assert_eq!(valid(&protocol, &mut twin, vec![before, after]), [false, true], "{text}");
+    }
+}
+
+/// Sharma 2020, 3.5.2, of transactions that were endorsed: one that was overtaken takes no other
+/// along, unless early aborts are off.
+#[test]
+fn an_endorsed_transaction_that_was_overtaken_takes_no_other_along() {
+    let run = |text| {
+        let protocol = protocol(text);
+        let mut twin = twin(&protocol, 5);
+        let cross = |read, write| [(Operation::Read, read), (Operation::BlindSet, write)];
+        let more = [&cross(1, 2)[..], &[(Operation::Read, 0)]].concat();
+        let overtaken = endorsed(&twin, &more);
+        committed(&protocol, &mut twin, vec![program(&[(Operation::BlindSet, 0)])]);
+        let current = endorsed(&twin, &cross(2, 1));
+        valid(&protocol, &mut twin, vec![current, overtaken])
+    };
+    assert_eq!(run("fabric_pp:early_abort=off"), [false, false]);
+    assert_eq!(run("fabric_pp"), [true, false]);
+}
+
+/// Who claims to have read what there never was is dropped, and not those who have read less.
+#[test]
+fn a_version_that_never_was_takes_no_honest_reader_along() {
+    for text in ["fabric_pp", "fabric_pp:lag=1", "fabric_pp:early_abort=off", "fabric"] {
+        let protocol = protocol(text);
+        let mut twin = settled(&protocol, 5);
+        let stamp = Some(Stamp::new(99, 0));
+        let rows = vec![RowRequirement { table: TABLE, key: Key::from_int(0), stamp }];
+        let liar = Interactive { now_us: 0, rows, ranges: Vec::new(), writes: Vec::new() };
+        let (session, honest) = endorsed(&twin, &[(Operation::Read, 0)]);
+        let block =
+            vec![Arc::new(Work::Interactive(liar)), honest, program(&[(Operation::Read, 0)])];
+        let sessions = BTreeMap::from([(1, session)]);
+        let outcome = twin.run_with_sessions(&protocol, &WorkerPool::new(1), block, sessions);
+        let ended: Vec<_> = outcome.unwrap().outcomes.iter().map(Outcome::is_committed).collect();
+        assert_eq!(ended, [false, true, true], "{text}");
+    }
+}
+
+/// A blind write of the value that was there already is one: another may come between.
+#[test]
+fn a_blind_write_of_what_was_there_is_written() {
+    for text in ["fabric", "fabric_pp", "serial", "harmony"] {
+        let protocol = protocol(text);
+        let mut twin = twin(&protocol, 2);
+        // Row 0 holds 3.
+        let same = endorsed(&twin, &[(Operation::BlindSet, 0)]);
+        let mut other = Builder::default();
+        other.push(Operation::BlindSet, 0, 8);
+        committed(&protocol, &mut twin, vec![other.finish()]);
+        assert_eq!(valid(&protocol, &mut twin, vec![same]), [true], "{text}");
+        assert_eq!(rows(&twin.subject, TABLE)[0].2[1], Value::Int(3), "{text}");
+    }
 }

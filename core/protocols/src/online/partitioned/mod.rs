@@ -60,7 +60,6 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     options: &[ProtocolOption {
         name: "partitions",
         values: OptionValues::Integer { min: 1, max: 64, default: 16 },
-        needs: &[],
         what: "how many parts the rows are divided into",
     }],
 };

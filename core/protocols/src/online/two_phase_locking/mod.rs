@@ -52,7 +52,6 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     options: &[ProtocolOption {
         name: "conflicts",
         values: OptionValues::OneOf(&["no_wait", "wait_die"]),
-        needs: &[],
         what: "who does not get a lock begins again, or waits if it is the older",
     }],
 };
