@@ -69,7 +69,7 @@ pub use pool::WorkerPool;
 pub use prefetching::{Plans, Prefetching};
 pub use protocol::{
     Block, BlockOutcome, BlockReport, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Snapshots, Span, Timing, Watch, own,
+    Protocol, ProtocolInfo, ProtocolOption, SimulationRules, Snapshots, Span, Timing, Watch, own,
 };
 pub use record_numbers::RecordNumbers;
 pub use runner::Runner;

@@ -328,6 +328,21 @@ impl Snapshots {
     }
 }
 
+/// How a transaction is simulated before it is ordered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SimulationRules {
+    /// No block is validated meanwhile (see [`Store::lock_shared`]).
+    pub locks_state: bool,
+    /// It is given up as soon as it has read what a block has overwritten since it began.
+    pub early_abort: bool,
+}
+
+impl Default for SimulationRules {
+    fn default() -> Self {
+        SimulationRules { locks_state: false, early_abort: true }
+    }
+}
+
 /// One strategy. Virtual per block; below these two calls everything is generic and monomorphised.
 ///
 /// `prepare` may overlap the block before: it must read at the snapshots it is told only. `finish`
@@ -364,6 +379,12 @@ pub trait Protocol: Send + Sync {
     /// the protocol can replay them.
     fn keeps_block_order(&self) -> bool {
         false
+    }
+
+    /// How endorsers simulate transactions for it. It says what their clients wait for and when
+    /// they are told, and reaches no block.
+    fn simulation(&self) -> SimulationRules {
+        SimulationRules::default()
     }
 
     fn prepare(

@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use kit::mutant::mutated;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use types::{Error, Height, Layout, Result, SqlState, Stamp, TableId, TableSchema, Value};
 
 use crate::block::{BlockWrites, Changes, ChangesPins};
@@ -247,6 +247,8 @@ pub struct Store {
     garbage: Mutex<Superfluous>,
     /// Height of the block being written; collection excludes it.
     writing: Mutex<Option<Height>>,
+    /// The whole state, for those that will not read it as a block is validated.
+    state: RwLock<()>,
 }
 
 impl Store {
@@ -271,7 +273,19 @@ impl Store {
             newest_catalog: ArcSwap::default(),
             garbage: Mutex::default(),
             writing: Mutex::new(None),
+            state: RwLock::new(()),
         }
+    }
+
+    /// While it is held, no block is validated under a protocol that
+    /// [locks the state](Store::lock_exclusive). Snapshots need none of it.
+    pub fn lock_shared(&self) -> RwLockReadGuard<'_, ()> {
+        self.state.read()
+    }
+
+    /// Waits for those that hold it shared, and keeps others out.
+    pub fn lock_exclusive(&self) -> RwLockWriteGuard<'_, ()> {
+        self.state.write()
     }
 
     /// The tables as of now; inside a DDL block, with its changes. Fetch it once per batch of work.

@@ -64,6 +64,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use concurrency::SimulationRules;
 use kit::sync::lock;
 use ledger::{Hash, LedgerId, Parameters};
 use procedure::Budget;
@@ -288,6 +289,11 @@ impl Engine {
 
     pub fn protocol(&self) -> String {
         self.shared.parameters().protocol.clone()
+    }
+
+    /// How a transaction is to be simulated before it is ordered.
+    pub fn simulation_rules(&self) -> Result<SimulationRules, Error> {
+        replica::simulation_rules(&self.shared.parameters())
     }
 
     /// What a transaction of the next block may spend and hold.

@@ -31,7 +31,11 @@
 //! - Reads are of rows: versions are stamps (block, position). Whether a row is there is read
 //!   apart from its value, so a blind write (Fabric's `PutState` without `GetState`) conflicts with
 //!   no other blind write.
-//! - Fabric locks the whole state between simulation and validation; here snapshots are versions.
+//! - Fabric locks the whole state, shared by simulations and exclusive in validation, so that a
+//!   simulation that takes long holds up blocks, and a block holds up simulations. Here a snapshot
+//!   is a height, and none waits. `lock=state` is the paper's baseline: what endorsers simulate for
+//!   clients of a node holds the lock meanwhile, and so does `finish`. It reaches no outcome but by
+//!   how old what was read is by then.
 //! - `lag`: in a network an endorsement is some blocks old when its block is cut. Here it is as
 //!   many as the option says; `spread` makes the transactions of one block lag differently. What
 //!   others have simulated has its own age, and none is added.
@@ -47,7 +51,7 @@ use concurrency::endorsement::{EarlyAbort, Endorsed, Endorsers, VersionCheck, en
 use concurrency::install::Installer;
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Snapshots, WorkerPool, own,
+    Protocol, ProtocolInfo, ProtocolOption, SimulationRules, Snapshots, WorkerPool, own,
 };
 use storage::{BlockWrites, Store};
 use types::{Height, Position, Stamp, Stop};
@@ -78,11 +82,17 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
             values: OptionValues::Integer { min: 0, max: 7, default: 0 },
             what: "further blocks of lag, dealt out in turn to a block's transactions",
         },
+        ProtocolOption {
+            name: "lock",
+            values: OptionValues::OneOf(&["versions", "state"]),
+            what: "whether endorsers and validation lock the whole state against each other",
+        },
     ],
 };
 
 pub struct Fabric {
     endorsers: Endorsers,
+    locks_state: bool,
     mutant: Option<Mutant>,
 }
 
@@ -91,6 +101,7 @@ impl Fabric {
         let number = |name| options.number(&INFO, name);
         Fabric {
             endorsers: Endorsers::new(number("lag"), number("spread")),
+            locks_state: options.is(&INFO, "lock", "state"),
             mutant: options.mutant.and_then(Mutant::by_name),
         }
     }
@@ -103,6 +114,11 @@ impl Protocol for Fabric {
 
     fn history(&self) -> Height {
         self.endorsers.history()
+    }
+
+    /// Vanilla: what is stale is found out in its block.
+    fn simulation(&self) -> SimulationRules {
+        SimulationRules { locks_state: self.locks_state, early_abort: false }
     }
 
     fn prepare(
@@ -130,6 +146,7 @@ impl Protocol for Fabric {
         _: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let endorsed: Vec<Endorsed> = own(prepared, &INFO)?;
+        let _exclusive = self.locks_state.then(|| store.lock_exclusive());
         let mut check = VersionCheck::new(store.catalog(), block.budget);
         let mut installer = Installer::new(store.catalog());
         let undo = writes.arena(0);

@@ -59,7 +59,8 @@ use concurrency::endorsement::{EarlyAbort, Endorsed, Endorsers, VersionCheck, en
 use concurrency::install::Installer;
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, ExecutionPath, Isolation, OptionValues, Options,
-    Outcome, Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Work, WorkerPool, own,
+    Outcome, Prepared, Protocol, ProtocolInfo, ProtocolOption, SimulationRules, Snapshots, Work,
+    WorkerPool, own,
 };
 use storage::{BlockWrites, Catalog, Store, UndoArena};
 use types::{Error, Height, Position, Stamp, Stop};
@@ -92,7 +93,7 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
         ProtocolOption {
             name: "early_abort",
             values: OptionValues::OneOf(&["on", "off"]),
-            what: "whether stale transactions are dropped before they are reordered",
+            what: "whether stale transactions end in simulation, or before they are reordered",
         },
         ProtocolOption {
             name: "transactions",
@@ -162,6 +163,10 @@ impl Protocol for FabricPp {
 
     fn history(&self) -> Height {
         self.endorsers.history()
+    }
+
+    fn simulation(&self) -> SimulationRules {
+        SimulationRules { early_abort: self.early_abort, ..SimulationRules::default() }
     }
 
     fn prepare(

@@ -48,7 +48,8 @@ pub use block::{Boundary, Executed, FinishingBlock, Head, PlannedBlock, RanBlock
 pub use halt::Halt;
 pub use keys::KeyStanding;
 pub use parameters::{
-    check_first_order, check_protocol, protocol_of, shown_parameter, unknown_parameter,
+    check_first_order, check_protocol, protocol_of, shown_parameter, simulation_rules,
+    unknown_parameter,
 };
 pub use repeat::Repeat;
 pub use run::compile_request;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use concurrency::Protocol;
+use concurrency::{Protocol, SimulationRules};
 use ledger::votes::electors::{ELECTORS, LIARS, VOTES};
 use ledger::{Electors, LedgerId, Parameters};
 use types::{Error, SqlState};
@@ -17,6 +17,11 @@ use super::halt::Halt;
 pub fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
     protocols::by_name(&parameters.protocol)
         .map_err(|error| Halt(format!("the ledger's parameters are unknown: {}", error.message())))
+}
+
+/// How transactions are simulated before they are ordered.
+pub fn simulation_rules(parameters: &Parameters) -> Result<SimulationRules, Error> {
+    Ok(protocols::by_name(&parameters.protocol)?.simulation())
 }
 
 /// A protocol that a ledger can run under: sessions between blocks can be shown the states of one

@@ -131,11 +131,14 @@ impl Session {
         let look = Work::Statement(Call { procedure, arguments: arguments.into() });
         let catalog = Arc::clone(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, snapshot.height(), moment, Seen::default());
+        // What is approved and runs in its block is nothing that could be overtaken.
+        let early_abort =
+            endorsed.is_some() && self.database.engine.simulation_rules()?.early_abort;
         let frame = &mut self.running.frame;
         frame.meter().set_memory(self.guard.memory());
         let run = aside(false, || {
             if let Some(work) = &work {
-                let result = run_proposal(work, frame, &mut overlay)?;
+                let result = run_proposal(work, frame, &mut overlay, early_abort)?;
                 if let Some(asked) = endorsed {
                     let of = (versioned, &transaction.body);
                     let own = endorsed_of(of, &result, &mut overlay, frame.meter())?;

@@ -20,6 +20,11 @@
 //! further by then: where nothing of what was read has changed since, the newest block comes to
 //! the same, and where something has, the transaction is stale.
 //!
+//! *Early abort.* Blocks go on while a proposal is simulated. Where the protocol says so, each row
+//! that is read is looked at in the newest state as well, a block that is half written included:
+//! once it is another there, validation is sure to find the proposal stale, and it is given up.
+//! Ranges are left to validation, and so is a row that is overwritten after it was read.
+//!
 //! *Hidden row ids* are the block's to give, so a new row of a table without a primary key is in
 //! no read set, and its write names no key.
 //!
@@ -27,19 +32,20 @@
 //! envelope may weigh the ledger says.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use concurrency::{
     Moment, NoRecord, Overlay, PendingWrite, RangeDigest, RangeRequirement, Recorder, RowRead,
-    RowRequirement, Work, WriteState, seal_range,
+    RowRequirement, Work, WriteState, guarded::Guarded, seal_range,
 };
 use engine::transaction::{Endorsed, RowChange, RowWrite, result_hash};
 use engine::{Body, Transaction};
 use procedure::access::Range;
 use procedure::{Expr, Frame, Meter, ProgramResult};
-use storage::Snapshot;
+use storage::{LATEST, Snapshot};
 use types::codec::encode_value;
 use types::key::decode_key;
-use types::{ColumnId, Error, Height, Key, Result, SqlState, Stop, TableId, Value};
+use types::{ColumnId, Error, Height, Key, Result, SqlState, Stamp, Stop, TableId, Value};
 
 use super::answer::{Answer, Tag};
 use super::guard::{aside, error_of};
@@ -106,8 +112,12 @@ pub(super) fn run_proposal(
     work: &Work,
     frame: &mut Frame,
     overlay: &mut Overlay<Seen>,
+    early_abort: bool,
 ) -> Result<ProgramResult, Stop> {
-    let result = work.run(frame, overlay)?;
+    let result = match early_abort {
+        true => run_until_overtaken(work, frame, overlay)?,
+        false => work.run(frame, overlay)?,
+    };
     // Commands that look at their row have read it; others are written whatever it holds.
     for read in looked_at(overlay) {
         overlay.recorder.values.push(read);
@@ -130,6 +140,37 @@ fn looked_at(overlay: &Overlay<Seen>) -> Vec<RowRequirement> {
         Some(RowRequirement { table: write.table, key: write.key.clone(), stamp })
     });
     read.collect()
+}
+
+/// Ends it as soon as something that it has read is no more, whatever it made of that.
+fn run_until_overtaken(
+    work: &Work,
+    frame: &mut Frame,
+    overlay: &mut Overlay<Seen>,
+) -> Result<ProgramResult, Stop> {
+    let (mut values, mut existences, mut by) = (0, 0, None);
+    let catalog = Arc::clone(overlay.catalog());
+    let now = |read: &RowRequirement| {
+        let table = catalog.table(read.table)?;
+        table.stamp(table.find(read.key.as_bytes())?, LATEST)
+    };
+    let overtaken = |by: Option<Stamp>| {
+        let by = by.map_or_else(String::new, |stamp| format!(" by block {}", stamp.height()));
+        let what = format!("What the transaction read was changed{by} while it was simulated.");
+        Stop::from(Error::serialization(what))
+    };
+    let watch = |overlay: &mut Overlay<Seen>| {
+        let seen = &overlay.recorder;
+        let other = |read: &&RowRequirement| now(read) != read.stamp;
+        let gone = |read: &&RowRequirement| now(read).is_some() != read.stamp.is_some();
+        let first = seen.values[values..].iter().find(other);
+        let first = first.or_else(|| seen.existences[existences..].iter().find(gone));
+        (values, existences) = (seen.values.len(), seen.existences.len());
+        by = by.or(first.map(now));
+        by.map_or(Ok(()), |by| Err(overtaken(by)))
+    };
+    let result = work.run(frame, &mut Guarded::new(overlay, watch));
+    by.map_or(result, |by| Err(overtaken(by)))
 }
 
 fn assigned(overlay: &Overlay<Seen>) -> Vec<BTreeSet<ColumnId>> {
@@ -175,7 +216,7 @@ pub(super) fn endorsed_of(
         .writes()
         .iter()
         .filter(|write| {
-            let is_hidden = |table: &std::sync::Arc<Table>| table.schema.hidden_row_id;
+            let is_hidden = |table: &Arc<Table>| table.schema.hidden_row_id;
             match write.existed {
                 true => write.exists(),
                 false => catalog.table_by_id(write.table).is_some_and(is_hidden),
@@ -329,10 +370,11 @@ impl Session {
         let moment = Moment { height, position: 0, now_us };
         let catalog = snapshot.catalog();
         let mut overlay = Overlay::new(catalog.clone(), snapshot.height(), moment, Seen::default());
+        let early_abort = self.database.engine.simulation_rules()?.early_abort;
         let frame = &mut self.running.frame;
         frame.meter().set_memory(self.guard.memory());
         let run = aside(false, || {
-            let answer = run_proposal(&work, frame, &mut overlay)?;
+            let answer = run_proposal(&work, frame, &mut overlay, early_abort)?;
             let of = (versioned, &transaction.body);
             let endorsed = endorsed_of(of, &answer, &mut overlay, frame.meter())?;
             // Its rows have to be such as can be written one by one.
@@ -441,7 +483,7 @@ fn own_lacks(asked: &[RowRequirement], own: &Endorsed) -> bool {
     })
 }
 
-type ByKey<'a> = Vec<(TableId, &'a Key, Option<types::Stamp>)>;
+type ByKey<'a> = Vec<(TableId, &'a Key, Option<Stamp>)>;
 
 fn by_key(rows: &[RowRequirement]) -> ByKey<'_> {
     rows.iter().map(|row| (row.table, &row.key, row.stamp)).collect()
@@ -488,6 +530,127 @@ fn described(catalog: &Catalog, write: &RowWrite) -> String {
         }
         RowChange::Update { key, .. } | RowChange::Delete { key } => {
             format!("It is at the key {} of table \"{name}\".", listed(key))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use concurrency::{Block, Runner, Statement};
+    use procedure::CommandCode;
+    use procedure::Reg;
+    use procedure::step::{Output, Procedure, Step};
+    use storage::Store;
+    use types::{ColumnSchema, DataType, TableSchema};
+
+    use super::*;
+
+    const TABLE: TableId = TableId(1);
+
+    fn constant(number: i64) -> Expr {
+        Expr::Const(Value::Int(number))
+    }
+
+    fn work(step: Step) -> Arc<Work> {
+        let procedure = Procedure {
+            name: "one".into(),
+            parameters: Vec::new(),
+            registers: 2,
+            body: [step].into(),
+            output: Output::Tag,
+            tag: "CALL".into(),
+            read_only: false,
+            draws: false,
+            sequences: Box::default(),
+            register_names: Box::default(),
+        };
+        let (procedure, arguments) = (Arc::new(procedure), Box::default());
+        Arc::new(Work::Statement(Statement { procedure, arguments }))
+    }
+
+    fn read(key: i64) -> Arc<Work> {
+        let (key, columns) = (Box::new([constant(key)]), Box::new([1]));
+        work(Step::Read { table: TABLE, key, columns, out: Reg(0), found: Reg(1) })
+    }
+
+    fn insert(key: i64) -> Arc<Work> {
+        work(Step::Insert {
+            table: TABLE,
+            key: Box::new([0]),
+            hidden_row_id: false,
+            values: Box::new([constant(key), constant(0)]),
+            inserted: Reg(0),
+        })
+    }
+
+    /// Whatever the row holds.
+    fn put(key: i64) -> Arc<Work> {
+        let code = Arc::new(CommandCode::new(Box::new([(1, constant(7))]), Box::default()));
+        let (key, inputs) = (Box::new([constant(key)]), Box::default());
+        work(Step::Update { table: TABLE, key, code, inputs, found: Reg(0) })
+    }
+
+    fn delete(key: i64) -> Arc<Work> {
+        let (key, long) = (Box::new([constant(key)]), Box::default());
+        work(Step::Delete { table: TABLE, key, long, found: Reg(0) })
+    }
+
+    /// Without publishing it.
+    fn write_block(store: &Store, height: Height, transactions: Vec<Arc<Work>>) {
+        let block = Block::new(height, 0, transactions);
+        let mut writes = store.begin_block(height, 1);
+        let mut runner = Runner::new(store.catalog());
+        for position in 0..block.transactions.len() as u32 {
+            assert!(runner.run_one(&block, position, writes.arena(0)).unwrap().is_committed());
+        }
+        drop(store.finish(writes));
+    }
+
+    /// A block is written, and not published yet, while a proposal is simulated on the one before.
+    #[test]
+    fn a_proposal_is_given_up_once_it_reads_what_a_block_has_overwritten() {
+        let store = Store::new();
+        let column = |name: &str| ColumnSchema::new(name, DataType::Int8);
+        store.create_table(Arc::new(TableSchema {
+            id: TABLE,
+            name: "t".into(),
+            columns: vec![column("id").nullable(false), column("n")],
+            primary_key: vec![0],
+            indexes: Vec::new(),
+            hidden_row_id: false,
+        }));
+        write_block(&store, 1, (0..4).map(insert).collect());
+        store.publish(1);
+        let snapshot = store.snapshot();
+        write_block(&store, 2, vec![put(0), delete(1), insert(9)]);
+        let ends = |proposal: &Work, early_abort| {
+            let moment = Moment { height: 2, position: 0, now_us: 0 };
+            let catalog = Arc::clone(snapshot.catalog());
+            let mut overlay = Overlay::new(catalog, 1, moment, Seen::default());
+            run_proposal(proposal, &mut Frame::default(), &mut overlay, early_abort).map(drop)
+        };
+        let by_block_2 = "What the transaction read was changed by block 2 while it was simulated.";
+        let gone = "What the transaction read was changed while it was simulated.";
+        for (proposal, why) in [
+            (read(0), Some(by_block_2)),
+            (read(1), Some(gone)),
+            (put(1), Some(gone)),
+            (delete(1), Some(gone)),
+            (read(9), Some(by_block_2)),
+            (read(2), None),
+            (read(8), None),
+            (put(0), None),
+            (put(3), None),
+        ] {
+            match (ends(&proposal, true), why) {
+                (Ok(()), None) => {}
+                (Err(Stop::Rejected(error) | Stop::Retry(error)), Some(why)) => {
+                    assert_eq!(error.code(), SqlState::SERIALIZATION_FAILURE);
+                    assert_eq!(error.fields().detail.as_deref(), Some(why), "{proposal:?}");
+                }
+                other => panic!("{other:?} {proposal:?}"),
+            }
+            assert!(ends(&proposal, false).is_ok(), "on its own snapshot it ends well");
         }
     }
 }

@@ -12,6 +12,10 @@
 //! say, where the transaction is validated. One that does not answer in time, or refuses, costs
 //! its approval only; why it refused is told where approvals are missing.
 //!
+//! *The lock of the state.* Under `fabric:lock=state` a node simulates, for its own clients and for
+//! other members, with the whole state locked against validation, as the paper's baseline does. It
+//! waits for a block that is being validated and keeps its thread meanwhile.
+//!
 //! *Bounds.* One envelope to each member, an answer from each, in as much time as a call among
 //! members may take. A member asks for an endorsement on behalf of its users, so that what may be
 //! endorsed is for the endorser's own check function to say.
@@ -49,6 +53,8 @@ pub fn endorse_for_member(database: &Arc<Database>, envelope: &[u8]) -> Result<B
     let info = SessionInfo { user: asked.principal.to_owned(), ..SessionInfo::default() };
     let interrupt = Arc::new(AtomicBool::new(false));
     let mut session = Session::new(Arc::clone(database), info, interrupt);
+    let locks_state = database.engine.simulation_rules()?.locks_state;
+    let _locked = locks_state.then(|| database.engine.store().lock_shared());
     let view = session.view_of(None)?;
     session.approved(envelope, &view)
 }
@@ -62,9 +68,8 @@ impl Session {
         seed: Seed,
     ) -> Result<Completion> {
         let certified = self.certificates()?;
-        let view = self.view_of(None)?;
         let key = self.settings.take_transaction_key();
-        let submitted = self.handed_in(role, request, (key.as_deref(), seed), &view).await;
+        let submitted = self.handed_in(role, request, (key.as_deref(), seed)).await;
         let (submitted, answer, refusals) = match submitted {
             Ok(submitted) => submitted,
             Err(error) => {
@@ -91,24 +96,36 @@ impl Session {
         role: Option<&str>,
         request: &[u8],
         (key, seed): (Option<&str>, Seed),
-        view: &View,
     ) -> Result<(Submitted, ProgramResult, Vec<(String, Error)>)> {
+        let principal = self.info.user.clone();
+        let submitter = Submitter { principal: &principal, role, key, seed };
+        let (drafted, answer, view) = self.drafted(request, submitter)?;
+        let (whole, refusals) = self.gathered(drafted, &view).await?;
+        match self.database.engine.submit_signed(&whole, &principal) {
+            Ok(submitted) => Ok((submitted, answer, refusals)),
+            Err(error) => Err(reported(error, &refusals)),
+        }
+    }
+
+    /// Simulates it on the newest block: its envelope, and what it answers.
+    fn drafted(
+        &mut self,
+        request: &[u8],
+        submitter: Submitter<'_>,
+    ) -> Result<(Bytes, ProgramResult, View)> {
+        let engine = Arc::clone(&self.database.engine);
+        let locks_state = engine.simulation_rules()?.locks_state;
+        let _locked = locks_state.then(|| engine.store().lock_shared());
+        let view = self.view_of(None)?;
         let Some(snapshot) = &view.snapshot else {
             return Err(Error::unsupported("tally.endorse inside a transaction block"));
         };
-        let principal = self.info.user.clone();
-        let submitter = Submitter { principal: &principal, role, key, seed };
-        let engine = Arc::clone(&self.database.engine);
         let drafted = engine.draft(submitter, request, snapshot.height())?;
         let transaction = Transaction::of(&Envelope::read(&drafted)?)?;
         let (endorsed, answer) = self.proposed(&transaction, snapshot, view.versioned.ledger())?;
         let request = Body::Endorsed(Box::new(endorsed)).to_request();
         let drafted = engine.draft(submitter, &request, snapshot.height())?;
-        let (whole, refusals) = self.gathered(drafted, view).await?;
-        match engine.submit_signed(&whole, &principal) {
-            Ok(submitted) => Ok((submitted, answer, refusals)),
-            Err(error) => Err(reported(error, &refusals)),
-        }
+        Ok((drafted, answer, view))
     }
 
     /// The same envelope with all approvals that are to be had, and why others are not.

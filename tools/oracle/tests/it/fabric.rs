@@ -299,3 +299,28 @@ fn a_blind_write_of_what_was_there_is_written() {
         assert_eq!(rows(&twin.subject, TABLE)[0].2[1], Value::Int(3), "{text}");
     }
 }
+
+/// The paper's baseline: no block is validated while a simulation holds the state, and outcomes are
+/// those of versions.
+#[test]
+fn the_lock_of_the_state_keeps_validation_from_simulations() {
+    let run = |text, is_kept: bool| {
+        let protocol = protocol(text);
+        let mut twin = twin(&protocol, 5);
+        let store = Arc::clone(&twin.subject);
+        let block = || vec![program(&[(Operation::Add, 0)]), program(&[(Operation::Read, 0)])];
+        let held = store.lock_shared();
+        std::thread::scope(|threads| {
+            let block = threads.spawn(|| committed(&protocol, &mut twin, block()));
+            if is_kept {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                assert!(!block.is_finished(), "{text}");
+                assert_eq!(store.newest(), 1, "{text}");
+                drop(held);
+            }
+            block.join().unwrap()
+        })
+    };
+    assert_eq!(run("fabric", false), [true, false]);
+    assert_eq!(run("fabric:lock=state", true), [true, false]);
+}
