@@ -56,7 +56,7 @@ impl Workload {
         self.entry.has("theta")
     }
 
-    pub(crate) fn make(&self, theta: Option<f64>) -> Result<Box<dyn workloads::Workload>> {
+    pub fn make(&self, theta: Option<f64>) -> Result<Box<dyn workloads::Workload>> {
         match theta {
             Some(theta) => self.entry.make(&self.settings.clone().with("theta", theta)),
             None => self.entry.make(&self.settings),

@@ -35,6 +35,9 @@ pub enum Special {
     },
     /// Measure a figure of a paper again, beside its numbers; without a name, list them.
     Figure(Figure),
+    /// Transactions at a set rate, simulated and signed by two organisations' nodes, ordered,
+    /// validated: what becomes of them, and when their clients know.
+    Network(Network),
     /// Write workloads' rows and pgbench scripts into a folder, to drive any database by.
     Scripts(Scripts),
     /// Ask PostgreSQL and a node the same questions about the same rows, and compare.
@@ -43,6 +46,70 @@ pub enum Special {
     /// Writers and dashboards on one node: what each side gets, alone and together.
     #[cfg(feature = "analytics")]
     Htap(Htap),
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Network {
+    /// What to run, as `name` or `name:setting=value:…`.
+    #[arg(default_value = "smallbank:rows=10000:mix=fabric")]
+    pub workload: Workload,
+    /// Protocols of the ledgers, one after the other.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "fabric:lock=state,fabric,fabric_pp"
+    )]
+    pub protocol: Vec<String>,
+    /// Whether transactions are simulated and signed by both organisations before they are
+    /// ordered, or ordered as calls, which each node runs.
+    #[arg(long, value_enum, default_value = "on")]
+    pub endorse: Switch,
+    /// Ledgers, each of two nodes of its own.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=16)
+    )]
+    pub ledgers: u16,
+    /// Clients of each ledger: so many transactions can be under way.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 64,
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
+    pub clients: u32,
+    /// Transactions that are due on each ledger in a second.
+    #[arg(long, value_name = "N", default_value = "200", value_parser = rate)]
+    pub rate: f64,
+    /// Seconds that are measured under each protocol.
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    pub seconds: f64,
+    /// Seconds before that.
+    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
+    pub warm_up: f64,
+    /// Seed of the draws.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Only see whether it works: allow a build without optimisation.
+    #[arg(long)]
+    pub smoke: bool,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if (0.1..=1e6).contains(&rate) => Ok(rate),
+        _ => Err("a number from 0.1 to 1000000 is expected".into()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds, a day at most, is expected".into()),
+    }
 }
 
 #[cfg(feature = "analytics")]

@@ -6,6 +6,7 @@ pub mod arguments;
 #[cfg(feature = "analytics")]
 mod htap;
 mod machine;
+mod network;
 mod postgres;
 mod progress;
 mod scripts;
@@ -24,6 +25,7 @@ pub fn run(arguments: &Bench, output: Output) -> Result<Exit> {
         None => compare(&arguments.comparison, output),
         Some(Special::Canonical { smoke }) => run_canonical(*smoke, output),
         Some(Special::Figure(arguments)) => figures(arguments, output),
+        Some(Special::Network(arguments)) => network::run(arguments, output),
         Some(Special::Scripts(arguments)) => scripts::run(arguments),
         #[cfg(feature = "analytics")]
         Some(Special::Answers(arguments)) => answers::run(arguments),
@@ -37,6 +39,12 @@ pub fn run(arguments: &Bench, output: Output) -> Result<Exit> {
         }
         Err(error) => Err(error),
     })
+}
+
+/// A protocol that there is none of.
+fn wrong_protocol(error: &types::Error) -> PlanError {
+    let hint = error.fields().hint.clone().unwrap_or_default();
+    PlanError { message: error.message().to_owned(), hint }
 }
 
 /// Figures of a build without optimisation would be taken for figures.

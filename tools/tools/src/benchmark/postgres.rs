@@ -9,6 +9,7 @@ use std::fmt::Write;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use types::Value;
+use workloads::Fill;
 use workloads::analytical::Analytical;
 
 const ROWS_PER_MESSAGE: usize = 2_000;
@@ -43,16 +44,7 @@ impl Server {
     pub fn load(&self, workload: &Analytical) -> Result<()> {
         self.execute(&workload.schema)?;
         for fill in &workload.fills {
-            self.runtime.block_on(async {
-                let sink = self.client.copy_in::<_, Bytes>(&fill.copy).await?;
-                let mut sink = std::pin::pin!(sink);
-                for rows in fill.batches(ROWS_PER_MESSAGE) {
-                    let mut message = String::new();
-                    rows.iter().for_each(|row| write_row(row, &mut message));
-                    sink.send(Bytes::from(message)).await?;
-                }
-                sink.finish().await
-            })?;
+            self.runtime.block_on(copy_fill(&self.client, fill))?;
         }
         Ok(())
     }
@@ -74,6 +66,18 @@ impl Server {
         }
         Ok(answer)
     }
+}
+
+/// Loads the rows of a table.
+pub async fn copy_fill(client: &Client, fill: &Fill) -> Result<(), tokio_postgres::Error> {
+    let sink = client.copy_in::<_, Bytes>(&fill.copy).await?;
+    let mut sink = std::pin::pin!(sink);
+    for rows in fill.batches(ROWS_PER_MESSAGE) {
+        let mut message = String::new();
+        rows.iter().for_each(|row| write_row(row, &mut message));
+        sink.send(Bytes::from(message)).await?;
+    }
+    sink.finish().await.map(drop)
 }
 
 /// A line of COPY's text form.

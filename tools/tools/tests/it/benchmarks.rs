@@ -88,3 +88,39 @@ fn the_bench_knows_figures_and_two_canonical_numbers() {
         assert!(number["meaning"].as_str().is_some_and(|meaning| !meaning.is_empty()));
     }
 }
+
+/// Two ledgers of two nodes each, and transactions that come too fast for one hot account.
+#[test]
+fn the_network_is_measured_by_what_becomes_of_transactions() {
+    let output = run(&[
+        "--output=json",
+        "bench",
+        "network",
+        "custom:rows=40:rw=2:hr=60:hw=60:hss=5",
+        "--smoke",
+        "--ledgers=2",
+        "--clients=6",
+        "--rate=40",
+        "--seconds=2",
+        "--warm-up=0.5",
+        "--protocol=fabric,fabric_pp",
+    ]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{text}\n{errors}");
+    let measured: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(measured.len(), 2, "{text}");
+    for (of, protocol) in measured.iter().zip(["fabric", "fabric_pp"]) {
+        assert_eq!(of["protocol"], protocol);
+        assert_eq!(of["due"], 2 * 2 * 40, "all that were due have an end: {of}");
+        let count = |end: &str| of["ends"][end]["count"].as_u64().unwrap();
+        assert!(count("valid") > 0, "{of}");
+        assert_eq!(count("failed") + count("not_endorsed"), 0, "{of}");
+        let latency = of["ends"]["valid"]["latency_us_p50"].as_u64().unwrap();
+        assert!(latency > 0, "{of}");
+    }
+    // What is simulated is never aborted early, nor in ordering, under the vanilla one. Another
+    // node may have met newer rows.
+    assert_eq!(measured[0]["ends"]["aborted_in_ordering"]["count"], 0);
+}
