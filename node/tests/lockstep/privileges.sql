@@ -338,3 +338,60 @@ SELECT * FROM g ORDER BY id;
 -- 2|2|4|NULL
 -- 9|7|14|NULL
 RESET SESSION AUTHORIZATION;
+
+-- # Whole rows need every column
+RESET SESSION AUTHORIZATION;
+CREATE TABLE w (id int PRIMARY KEY, secret text);
+INSERT INTO w VALUES (1, 'x');
+GRANT SELECT (id), INSERT, UPDATE ON w TO reader;
+CREATE VIEW wv AS SELECT * FROM w;
+GRANT SELECT (id) ON wv TO reader;
+SET SESSION AUTHORIZATION reader;
+SELECT w FROM w;
+-- ERROR 42501: permission denied for table w
+SELECT w.id FROM w ORDER BY w;
+-- ERROR 42501: permission denied for table w
+SELECT to_jsonb(w) FROM w;
+-- ERROR 42501: permission denied for table w
+SELECT row_to_json(x) FROM w x;
+-- ERROR 42501: permission denied for table w
+SELECT json_agg(w) FROM w;
+-- ERROR 42501: permission denied for table w
+SELECT count(w) FROM w;
+-- ERROR 42501: permission denied for table w
+SELECT w IS NULL FROM w;
+-- ERROR 42501: permission denied for table w
+SELECT row(w.*) FROM w;
+-- ERROR 42501: permission denied for table w
+SELECT id FROM w x WHERE (SELECT x::text) LIKE '%x%';
+-- ERROR 42501: permission denied for table w
+SELECT e.value FROM w, jsonb_each(to_jsonb(w)) e;
+-- ERROR 42501: permission denied for table w
+UPDATE w SET id = 1 RETURNING w;
+-- ERROR 42501: permission denied for table w
+INSERT INTO w VALUES (2, 'y') RETURNING to_jsonb(w);
+-- ERROR 42501: permission denied for table w
+INSERT INTO w VALUES (1, 'y') ON CONFLICT (id) DO UPDATE SET secret = excluded.secret;
+-- ERROR 42501: permission denied for table w
+INSERT INTO w VALUES (1, 'y') ON CONFLICT (id) DO UPDATE SET id = excluded.id;
+SELECT secret FROM w excluded;
+-- ERROR 42501: permission denied for table w
+SELECT excluded FROM w excluded;
+-- ERROR 42501: permission denied for table w
+SELECT wv FROM wv;
+-- ERROR 42501: permission denied for view wv
+SELECT id FROM wv;
+-- 1
+SELECT id FROM w;
+-- 1
+RESET SESSION AUTHORIZATION;
+GRANT CREATE ON SCHEMA public TO reader;
+GRANT SELECT ON w TO reader;
+SET SESSION AUTHORIZATION reader;
+CREATE MATERIALIZED VIEW own AS SELECT * FROM w;
+RESET SESSION AUTHORIZATION;
+REVOKE SELECT ON w FROM reader;
+REFRESH MATERIALIZED VIEW own;
+-- ERROR 42501: permission denied for table w
+SELECT count(*) FROM own;
+-- 1

@@ -133,17 +133,27 @@ impl Binder<'_> {
         }
     }
 
-    /// A column of a scope is read.
-    pub(super) fn reads(&mut self, scope: &Scope, column: &Expr) {
-        let (Some(_), Expr::Column(place)) = (&self.checked, column) else { return };
-        let holds = |offset: u16, columns: usize| {
-            *place >= offset && usize::from(*place - offset) < columns
-        };
-        let relation = scope.relations.iter().rfind(|r| holds(r.offset, r.columns.len()));
-        let Some(relation) = relation.filter(|relation| relation.name != "excluded") else {
+    /// Columns of a scope are read: a whole row reads all of its own.
+    pub(super) fn reads(&mut self, scope: &Scope, read: &Expr) {
+        if self.checked.is_none() {
             return;
+        }
+        let mut columns = Vec::new();
+        read.walk(&mut |expr| {
+            if let Expr::Column(place) = expr {
+                columns.push(*place);
+            }
+        });
+        columns.into_iter().for_each(|place| self.reads_column(scope, place));
+    }
+
+    fn reads_column(&mut self, scope: &Scope, place: u16) {
+        let holds = |offset: u16, columns: usize| {
+            place >= offset && usize::from(place - offset) < columns
         };
-        let column = *place - relation.offset;
+        let mut relations = scope.relations.iter();
+        let Some(relation) = relations.rfind(|r| holds(r.offset, r.columns.len())) else { return };
+        let column = place - relation.offset;
         if let Some(table) = relation.table.as_ref().map(|table| table.id()) {
             self.needs_columns(table, Privileges::SELECT, [column]);
         } else if let Some(view) = relation.view.clone() {

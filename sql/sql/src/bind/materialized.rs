@@ -2,7 +2,7 @@
 //!
 //! Both in one program, so that it runs in a block as any other write does, and rows that a reader
 //! sees are those of one query. The query is read with the privileges of the view's owner, who
-//! alone may ask.
+//! alone may ask, beside superusers.
 //!
 //! *Departures.* CONCURRENTLY changes nothing, since no reader waits for a block. A view that was
 //! not populated is so after a change of the schema, which empties it.
@@ -55,9 +55,7 @@ impl Binder<'_> {
             return Ok((Statement::Ddl(ddl), Output::Tag));
         }
         let asked = self.checked.take();
-        if asked.is_some() {
-            self.check_role(self.catalog.owner(&owner));
-        }
+        self.check_role(self.catalog.owner(&owner));
         self.refreshing = Some(table.id());
         let written = self.write_anew(&table, &kept);
         self.refreshing = None;
