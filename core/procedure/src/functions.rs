@@ -92,9 +92,11 @@ pub(crate) fn call(
             digests::call(function, arguments, meter)
         }
         Json(function) => json::call(function, arguments, result, meter),
-        Host | Family | Masklen | NetworkText => Ok(of_network(function, first)),
+        Host | Family | Masklen => Ok(of_network(function, first)),
         Regex(function) => crate::regex::call(function, arguments, result, meter),
-        NullsAlike | RealDigits | FailingRow | RowText => shown(function, arguments, result, meter),
+        NetworkText | NullsAlike | RealDigits | FailingRow | RowText => {
+            shown(function, arguments, result, meter)
+        }
         Random | GenRandomUuid | Uuidv7 => crate::chance::call(function, arguments),
         Nextval => crate::sequences::next(arguments, meter),
         Currval => crate::sequences::current(arguments),
@@ -111,7 +113,14 @@ fn shown(
     result: &DataType,
     meter: &Meter,
 ) -> Result<Value> {
+    let first = nth(arguments, 0);
     match function {
+        Function::NetworkText => {
+            if matches!(first, Value::Array(_)) {
+                meter.spend_characters(first.weight())?;
+            }
+            Ok(network_text(first, *nth(arguments, 1) == Value::Bool(true)))
+        }
         Function::RealDigits => real_digits(nth(arguments, 0), result),
         Function::FailingRow => Ok(failing_row(arguments)),
         Function::RowText => row_text(arguments, meter),
@@ -124,9 +133,17 @@ fn of_network(function: Function, address: &Value) -> Value {
     match function {
         Function::Host => Value::from(network.host()),
         Function::Family => Value::Int(if network.is_version_6 { 6 } else { 4 }),
-        Function::Masklen => Value::Int(network.bits.into()),
-        _ => Value::from(network.whole_text()),
+        _ => Value::Int(network.bits.into()),
     }
+}
+
+/// An address as text, or each of an array; `shown`: as one of the type `inet` is written.
+fn network_text(address: &Value, shown: bool) -> Value {
+    if let Value::Array(addresses) = address {
+        return addresses.iter().map(|address| network_text(address, shown)).collect::<Vec<_>>().into();
+    }
+    let Some(network) = address.as_bytes().and_then(Network::of) else { return Value::Null };
+    Value::from(if shown { network.shown_text() } else { network.whole_text() })
 }
 
 /// A `real` as the text that it is shown as, or as the numeric of its six digits; and arrays.

@@ -64,6 +64,11 @@ impl<'v> Network<'v> {
         }
     }
 
+    /// With the length of the network, unless that is the whole address.
+    pub fn shown_text(&self) -> String {
+        if self.bits == self.bits_max() { self.host() } else { self.whole_text() }
+    }
+
     /// With the length of the network, be it the whole address.
     pub fn whole_text(&self) -> String {
         format!("{}/{}", self.host(), self.bits)
@@ -161,6 +166,8 @@ pub(crate) fn read(data_type: &DataType, text: &str) -> Result<Value> {
             let (address, octets) = octets(said).ok_or_else(invalid)?;
             let usual = match (octets, is_network) {
                 (4, _) => 32,
+                // That of the group addresses as a whole.
+                (1, true) if address[0] == 224 => 4,
                 (octets, true) => length_of_class(address[0]).max(8 * octets as u8),
                 // Which part is meant has to be said.
                 (_, false) => bits.ok_or_else(invalid)?,
@@ -204,10 +211,11 @@ fn length_of_class(first: u8) -> u8 {
 
 pub(crate) fn write(bytes: &[u8], data_type: &DataType, out: &mut impl BufMut) {
     let Some(network) = Network::of(bytes) else { return };
-    match network.bits == network.bits_max() && *data_type == DataType::Inet {
-        true => out.put_slice(network.host().as_bytes()),
-        false => out.put_slice(network.whole_text().as_bytes()),
-    }
+    let text = match data_type {
+        DataType::Inet => network.shown_text(),
+        _ => network.whole_text(),
+    };
+    out.put_slice(text.as_bytes());
 }
 
 /// Family, bits of the network, whether it is a `cidr`, length, address.

@@ -85,3 +85,13 @@ SELECT ip::text, net::text, concat(ip, net), ip || '', net || 'x' FROM t WHERE v
 SELECT ip FROM t WHERE net = '10.0.0.0/8' OR net = '192.168.1.0/24'::inet ORDER BY ip DESC;
 -- 10.0.0.1
 -- 10.0.0.2/24
+
+-- # Arrays and rows of addresses as text
+CREATE TABLE lists (a inet[], c cidr[], one inet);
+INSERT INTO lists VALUES ('{1.2.3.4,10.0.0.0/8,::1,NULL}', '{10.0.0.0/8,1.2.3.4}', '1.2.3.4');
+SELECT a::text, c::text, a::text[], array_to_string(a, ';'), row(one, a)::text, lists FROM lists;
+-- {1.2.3.4,10.0.0.0/8,::1,NULL}|{10.0.0.0/8,1.2.3.4/32}|{1.2.3.4/32,10.0.0.0/8,::1/128,NULL}|1.2.3.4;10.0.0.0/8;::1|(1.2.3.4,"{1.2.3.4,10.0.0.0/8,::1,NULL}")|("{1.2.3.4,10.0.0.0/8,::1,NULL}","{10.0.0.0/8,1.2.3.4/32}",1.2.3.4)
+SELECT to_json(a), jsonb_build_object(one, c), json_agg(a), concat(a, one), one || '' FROM lists GROUP BY a, c, one;
+-- ["1.2.3.4","10.0.0.0/8","::1",null]|{"1.2.3.4": ["10.0.0.0/8", "1.2.3.4/32"]}|[["1.2.3.4","10.0.0.0/8","::1",null]]|{1.2.3.4,10.0.0.0/8,::1,NULL}1.2.3.4|1.2.3.4/32
+SELECT '224'::cidr, '224.1'::cidr, '225'::cidr, '10'::cidr;
+-- 224.0.0.0/4|224.1.0.0/16|225.0.0.0/8|10.0.0.0/8

@@ -430,10 +430,8 @@ impl<'a> Binder<'a> {
         if let Some(converted) = self.system_conversion(&expr, from, to)? {
             return Ok(converted);
         }
-        let expr = match from.is_network() && to.is_string() {
-            true => network_text(expr),
-            false => expr,
-        };
+        let as_texts = network_as_text(expr, from, to);
+        let (expr, from) = (as_texts.expr, &as_texts.data_type);
         // A position is no number to convert: it is shown first.
         let shown = as_labels(expr, from, to);
         let shown = as_digits(shown, to);
@@ -602,14 +600,40 @@ pub(super) fn labels(expr: Expr, from: &DataType, of: &EnumType) -> Typed {
     Typed::new(fold(shown), result)
 }
 
-/// An address as a cast to text shows it.
-pub(super) fn network_text(address: Expr) -> Expr {
-    let (function, arguments) = (Function::NetworkText, [address].into());
-    Expr::Call { function, arguments, result: DataType::Text }
+/// The type of addresses whose values these are, or whose arrays.
+pub(super) fn network_of(data_type: &DataType) -> Option<&DataType> {
+    match data_type {
+        DataType::Array(element) => Some(&**element).filter(|element| element.is_network()),
+        other => Some(other).filter(|other| other.is_network()),
+    }
 }
 
-/// A value as clients are shown it: of an enum its label, of `char(n)` all its blanks, an address
-/// without the length of its network, if that is the whole address and the type is a host's.
+/// Addresses as they are converted to texts. The text of an array has its elements as clients are
+/// shown them.
+fn network_as_text(expr: Expr, from: &DataType, to: &DataType) -> Typed {
+    let texts = DataType::Array(Box::new(DataType::Text));
+    match (from, to) {
+        (DataType::Array(of), DataType::Array(to)) if of.is_network() && to.is_string() => {
+            Typed::new(network_text(expr, false, texts.clone()), texts)
+        }
+        (DataType::Array(of), to) if of.is_network() && to.is_string() => {
+            Typed::new(as_shown(expr, from), texts)
+        }
+        (from, to) if from.is_network() && to.is_string() => {
+            Typed::new(network_text(expr, false, DataType::Text), DataType::Text)
+        }
+        (from, _) => Typed::new(expr, from.clone()),
+    }
+}
+
+pub(super) fn network_text(address: Expr, shown: bool, result: DataType) -> Expr {
+    let arguments = [address, Expr::Const(Value::Bool(shown))].into();
+    fold(Expr::Call { function: Function::NetworkText, arguments, result })
+}
+
+/// A value, or each of an array, as clients are shown it: of an enum its label, of `char(n)` all its
+/// blanks, an address without the length of its network, if that is the whole address and the type
+/// is a host's.
 pub(super) fn as_shown(value: Expr, data_type: &DataType) -> Expr {
     match data_type {
         DataType::Char(length) => return padded(value, *length),
@@ -621,30 +645,12 @@ pub(super) fn as_shown(value: Expr, data_type: &DataType) -> Expr {
     if let Some(of) = data_type.enum_type() {
         return labels(value, data_type, of).expr;
     }
-    if !data_type.is_network() {
-        return value;
-    }
-    let whole = network_text(value.clone());
-    if *data_type == DataType::Cidr {
-        return whole;
-    }
-    let call = |function: Function, result: DataType| Expr::Call {
-        function,
-        arguments: [value.clone()].into(),
-        result,
+    let Some(of) = network_of(data_type) else { return value };
+    let result = match data_type {
+        DataType::Array(_) => DataType::Array(Box::new(DataType::Text)),
+        _ => DataType::Text,
     };
-    let is = |function: Function, number: i64| {
-        Expr::equal(call(function, DataType::Int4), Expr::Const(Value::Int(number)))
-    };
-    let is_host = Expr::Or(
-        [
-            is(Function::Masklen, 128),
-            Expr::And([is(Function::Masklen, 32), is(Function::Family, 4)].into()),
-        ]
-        .into(),
-    );
-    let host = call(Function::Host, DataType::Text);
-    Expr::Case { whens: [(is_host, host)].into(), otherwise: Box::new(whole) }
+    network_text(value, *of == DataType::Inet, result)
 }
 
 /// `expr` as a value of `to`: a cast where the values of the two types differ.

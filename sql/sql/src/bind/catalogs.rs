@@ -10,7 +10,7 @@ use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, Value};
 
-use super::binder::{Binder, Typed, as_shown, fold, labels};
+use super::binder::{Binder, Typed, as_shown, fold, labels, network_of};
 use super::digits::as_digits;
 use super::relations::From;
 use super::scope::ScopeColumn;
@@ -218,10 +218,14 @@ impl Binder<'_> {
         if typed.data_type == DataType::Array(Box::new(DataType::Float4)) {
             return Ok(as_digits(typed, &DataType::Array(Box::new(DataType::Text))));
         }
-        if typed.data_type.is_network()
-            || matches!(typed.data_type, DataType::Char(_) | DataType::Float4)
-        {
-            return Ok(Typed::new(as_shown(typed.expr, &typed.data_type), DataType::Text));
+        let is_shown_otherwise = network_of(&typed.data_type).is_some()
+            || matches!(typed.data_type, DataType::Char(_) | DataType::Float4);
+        if is_shown_otherwise {
+            let result = match typed.data_type {
+                DataType::Array(_) => DataType::Array(Box::new(DataType::Text)),
+                _ => DataType::Text,
+            };
+            return Ok(Typed::new(as_shown(typed.expr, &typed.data_type), result));
         }
         let is_shown = match &typed.data_type {
             DataType::Record(_) => true,

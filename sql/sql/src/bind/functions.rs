@@ -10,7 +10,7 @@ use types::cast::{CastContext, common_type};
 use types::numeric::Numeric;
 use types::{DataType, Error, Result, SqlState, Value};
 
-use super::binder::{Binder, Typed, fold};
+use super::binder::{Binder, Typed, fold, network_of};
 use super::refused;
 use super::scope::Scope;
 use super::system::as_array;
@@ -394,12 +394,13 @@ impl Binder<'_> {
         if name == SET_ELEMENT {
             return self.with_element(arguments);
         }
-        if name == "array_to_string"
-            && arguments.first().is_some_and(|array| {
-                let is_real = array.data_type == T::Array(Box::new(T::Float4));
-                is_real || array.data_type.enum_type().is_some()
-            })
-        {
+        let is_shown = |array: &Typed| {
+            let is_real = array.data_type == T::Array(Box::new(T::Float4));
+            is_real
+                || array.data_type.enum_type().is_some()
+                || network_of(&array.data_type).is_some()
+        };
+        if name == "array_to_string" && arguments.first().is_some_and(is_shown) {
             let mut shown = arguments.to_vec();
             shown[0] = self.shown(shown[0].clone())?;
             return self.array_function(name, &shown);

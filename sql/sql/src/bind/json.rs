@@ -269,6 +269,10 @@ impl Binder<'_> {
             let message = "key value must be scalar, not array, composite, or json";
             return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
+        let key = match key.data_type.is_network() {
+            true => self.shown(key)?,
+            false => key,
+        };
         self.coerce(key, &DataType::Text, CastContext::Explicit)
     }
 

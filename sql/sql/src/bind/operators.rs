@@ -295,7 +295,7 @@ fn is_element_of(element: &Typed, array: &Typed) -> bool {
 fn beside_text(side: Typed) -> Typed {
     match side.data_type {
         DataType::Float4 => as_digits(side, &DataType::Text),
-        _ if side.data_type.is_network() => Typed::new(network_text(side.expr), DataType::Text),
+        _ if side.data_type.is_network() => Typed::new(network_text(side.expr, false, DataType::Text), DataType::Text),
         _ => side,
     }
 }

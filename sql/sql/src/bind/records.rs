@@ -352,6 +352,7 @@ impl Binder<'_> {
                 let function = Function::Rpad;
                 Ok(fold(Expr::Call { function, arguments, result: DataType::Text }))
             }
+            of if of.is_network() => Ok(self.shown(field)?.expr),
             _ => self.coerce(field, &DataType::Text, CastContext::Explicit),
         }
     }
