@@ -250,7 +250,11 @@ fn cast_array(value: &Value, element_type: &DataType, explicit: bool) -> Result<
             converted.map(Value::from)
         }
         Value::Text(text) => {
-            Value::read_text(&DataType::Array(Box::new(element_type.clone())), text)
+            // What is cut to fit depends on who asks.
+            let plain = element_type.without_modifier();
+            let fits = plain == *element_type;
+            let elements = Value::read_text(&DataType::Array(Box::new(plain)), text)?;
+            if fits { Ok(elements) } else { cast_array(&elements, element_type, explicit) }
         }
         _ => Err(cannot_cast(value, &DataType::Array(Box::new(element_type.clone())))),
     }

@@ -245,3 +245,36 @@ SELECT array_agg(id ORDER BY id DESC) FROM t;
 CREATE FUNCTION total(ns int[]) RETURNS bigint LANGUAGE plpgsql AS $$ DECLARE s bigint := 0; n int; r int[]; BEGIN FOREACH n IN ARRAY ns LOOP s := s + n; END LOOP; r[1] := 5; r[2] := 6; s := s + r[1] + r[2]; RETURN s; END $$;
 SELECT total('{1,2,3}');
 -- 17
+
+-- # Elements that are assigned, and those that are compared where others are assigned
+CREATE TABLE s (id int PRIMARY KEY, a int[], "A" text[], v varchar(3)[]);
+INSERT INTO s VALUES (1, '{1,2,3}', '{x,y}', '{abc}'), (2, NULL, NULL, NULL);
+UPDATE s SET a[1] = 10, a[3] = a[2] + 5, id = 3 WHERE id = 1;
+UPDATE s SET "A"[2] = 'z', a[2] = 0 WHERE id = 3 AND (id, a[1] = 10) = (3, true);
+SELECT id, a[1] = 10 AS is_ten, a[9] = NULL AS is_unknown, a[2] = 0 AND (SELECT true) FROM s ORDER BY id;
+-- 2|NULL|NULL|NULL
+-- 3|t|NULL|t
+SELECT * FROM s ORDER BY id;
+-- 2|NULL|NULL|NULL
+-- 3|{10,0,7}|{x,z}|{abc}
+SELECT coalesce(false, a[1] = 10), row(id, a[1] = 10) FROM s ORDER BY id;
+-- f|(2,)
+-- f|(3,t)
+INSERT INTO s (id, a) VALUES (3, '{7}') ON CONFLICT (id) DO UPDATE SET a[1] = excluded.a[1], a[2] = s.a[1] RETURNING a;
+-- {7,10,7}
+SELECT '{abcdef,gh}'::varchar(3)[], '{1.26}'::numeric(3,1)[];
+-- {abc,gh}|{1.3}
+INSERT INTO s (id, v) VALUES (4, '{abcd}');
+-- ERROR 22001: value too long for type character varying(3)
+-- # Arrays that are written out where a table is made of them
+CREATE TABLE made AS SELECT array[null]::int[] AS n, array['']::text[] AS e, array['{}'::jsonb] AS j;
+SELECT n, e, j FROM made;
+-- {NULL}|{""}|{"{}"}
+CREATE TABLE spelled (a int ARRAY, b varchar(2) ARRAY[3] DEFAULT ARRAY['x'], c int[] CHECK (c <> ARRAY[1]));
+INSERT INTO spelled VALUES (ARRAY[1]);
+ALTER TABLE spelled ADD COLUMN d numeric(4,1) ARRAY DEFAULT ARRAY[1.5], ALTER COLUMN a TYPE bigint ARRAY USING ARRAY[2];
+SELECT * FROM spelled;
+-- {2}|{x}|NULL|{1.5}
+-- # Names are arrays of characters that count from 0
+SELECT typname[0], typname[1] = 'n' AND (SELECT true) AS n FROM pg_type WHERE typname = 'int4';
+-- i|t

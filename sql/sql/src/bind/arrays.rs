@@ -83,9 +83,13 @@ impl Binder<'_> {
                 return Err(Error::unsupported("this kind of subscript"));
             }
         };
-        if self.system.is_some() && as_array(&array.data_type) != array.data_type {
+        let is_name = array.data_type == DataType::System(SystemType::Name);
+        if is_name || self.system.is_some() && as_array(&array.data_type) != array.data_type {
             let index = self.expression(scope, index)?;
             let index = self.coerce(index, &DataType::Int8, CastContext::Assignment)?;
+            if is_name {
+                return Ok(character_from_0(array.expr, index));
+            }
             if let Some(element) = self.element_from_0(&array, index) {
                 return Ok(element);
             }
@@ -178,9 +182,16 @@ impl Binder<'_> {
 
     /// An array whose element at a place is another one: what `SET a[i] = x` is written as.
     pub(super) fn with_element(&mut self, arguments: &[Typed]) -> Result<Option<Typed>> {
-        let [array, index, value] = arguments else { return Ok(None) };
+        let [array, indexes @ .., value] = arguments else { return Ok(None) };
         let DataType::Array(element) = &array.data_type else {
-            return Err(no_subscripts(&array.data_type));
+            return match array.data_type {
+                DataType::Jsonb => Err(Error::unsupported("an assignment to a part of jsonb")
+                    .with_hint("Use jsonb_set().")),
+                _ => Err(no_subscripts(&array.data_type)),
+            };
+        };
+        let [index] = indexes else {
+            return Err(Error::unsupported("an array of more than one dimension"));
         };
         let index = self.coerce(index.clone(), &DataType::Int4, CastContext::Assignment)?;
         let value = self.coerce(value.clone(), element, CastContext::Assignment)?;
@@ -255,6 +266,17 @@ pub(super) fn are_arrays(left: &Typed, right: &Typed) -> bool {
     let is_array = |side: &Typed| matches!(as_array(&side.data_type), DataType::Array(_));
     let may_be = |side: &Typed| is_array(side) || side.data_type == DataType::Unknown;
     (is_array(left) || is_array(right)) && may_be(left) && may_be(right)
+}
+
+/// A character of a name, which is an array of them.
+fn character_from_0(name: Expr, index: Expr) -> Typed {
+    let one = || Expr::Const(Value::Int(1));
+    let (left, right, result) = (Box::new(index), Box::new(one()), DataType::Int8);
+    let place = Expr::Binary { op: procedure::BinaryOp::Add, left, right, result };
+    let result = DataType::System(SystemType::Char);
+    let arguments = [name, fold(place), one()].into();
+    let expr = Expr::Call { function: Function::Substring, arguments, result: result.clone() };
+    Typed::new(fold(expr), result)
 }
 
 fn no_subscripts(data_type: &DataType) -> Error {

@@ -14,7 +14,7 @@ use super::binder::{Binder, Typed, fold, network_of};
 use super::refused;
 use super::scope::Scope;
 use super::system::as_array;
-use crate::syntax::assigned::SET_ELEMENT;
+use crate::syntax::assigned::{SET_ELEMENT, SET_SLICE};
 
 impl Binder<'_> {
     /// A call of a built-in with bound arguments.
@@ -391,6 +391,9 @@ impl Binder<'_> {
 
     fn array_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
         use DataType as T;
+        if name == SET_SLICE {
+            return Err(Error::unsupported("an assignment to a slice of an array"));
+        }
         if name == SET_ELEMENT {
             return self.with_element(arguments);
         }
