@@ -439,3 +439,9 @@ UPDATE g SET doc = jsonb_set(doc, '{name}', '"new"') WHERE doc @> '{"tags": ["a"
 -- {"name": "new", "tags": ["a", "b"]}|new
 DELETE FROM g WHERE doc -> 'tags' = '[]' RETURNING doc;
 -- {"tags": []}
+
+-- # Rows of constants, and what is empty
+SELECT row_to_json(row(1, '[]'::json)), to_json(row('{}'::json));
+-- {"f1":1,"f2":[]}|{"f1":{}}
+SELECT '[]'::jsonb #- '{zz}', '{}'::jsonb #- '{a,b}', jsonb_set('[]', '{zz}', '1', false);
+-- []|{}|[]

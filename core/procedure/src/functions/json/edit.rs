@@ -39,11 +39,17 @@ pub(super) fn call(
             }
         },
         F::DeletePath => {
-            let mut edit = Edit { path: path()?, change: Change::Delete, meter };
             if value.kind().is_scalar() {
                 return Err(invalid("cannot delete path in scalar"));
             }
-            edit.walk(value, 0, &mut out)?;
+            match is_empty(value) {
+                // Whatever the path is.
+                true => out.push_str(value.text()),
+                false => {
+                    let mut edit = Edit { path: path()?, change: Change::Delete, meter };
+                    edit.walk(value, 0, &mut out)?;
+                }
+            }
         }
         F::Set | F::Insert => {
             let new = whole(nth(arguments, 2));
@@ -55,7 +61,10 @@ pub(super) fn call(
                 F::Set => Change::Set { new, creates: flag },
                 _ => Change::Insert { new, after: flag },
             };
-            Edit { path: path()?, change, meter }.walk(value, 0, &mut out)?;
+            match is_empty(value) && matches!(change, Change::Set { creates: false, .. }) {
+                true => out.push_str(value.text()),
+                false => Edit { path: path()?, change, meter }.walk(value, 0, &mut out)?,
+            }
         }
         _ => strip_nulls(value, *result == DataType::Jsonb, &mut out),
     }
@@ -66,6 +75,10 @@ pub(super) fn call(
         DataType::Jsonb => Value::Jsonb(Jsonb::of_canonical(out.into())),
         _ => Value::from(out),
     })
+}
+
+fn is_empty(value: Raw<'_>) -> bool {
+    value.elements().next().is_none() && value.members().next().is_none()
 }
 
 /// Writes elements or members with what stands between them.
