@@ -327,3 +327,33 @@ SELECT * FROM p ORDER BY id;
 -- 4
 -- 5
 -- 6
+
+-- # Labels that views name
+CREATE TYPE step AS ENUM ('one', 'two', 'three');
+CREATE TABLE steps (id int PRIMARY KEY, s step, note text);
+INSERT INTO steps VALUES (1, 'one', 'one'), (2, 'two', 'two'), (3, 'three', 'one');
+CREATE VIEW firsts AS SELECT id, 'one' AS said, note = 'one' AS noted FROM steps WHERE s = 'one' OR s IN ('two', 'one') AND note = 'one';
+CREATE MATERIALIZED VIEW kept AS SELECT count(*) FILTER (WHERE s > 'one') AS n FROM steps;
+ALTER TYPE step RENAME VALUE 'one' TO 'eins';
+SELECT * FROM firsts ORDER BY id;
+-- 1|one|t
+REFRESH MATERIALIZED VIEW kept;
+SELECT * FROM kept;
+-- 2
+ALTER TYPE step RENAME VALUE 'two' TO 'one';
+ALTER TYPE step RENAME VALUE 'eins' TO 'two';
+SELECT * FROM firsts ORDER BY id;
+-- 1|one|t
+REFRESH MATERIALIZED VIEW kept;
+SELECT * FROM kept;
+-- 2
+-- # Types elsewhere than in public
+CREATE SCHEMA elsewhere;
+SET search_path TO elsewhere;
+CREATE TYPE size AS ENUM ('small', 'large');
+PREPARE larger(size) AS SELECT $1 > 'small';
+EXECUTE larger('large');
+-- t
+SELECT * FROM json_to_record('{"a":"large","b":"small"}') AS r(a size, b text);
+-- large|small
+SET search_path TO public;

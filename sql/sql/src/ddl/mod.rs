@@ -20,6 +20,7 @@ mod owned;
 mod permission;
 mod policies;
 mod primary_key;
+mod relabelled;
 mod rename;
 mod retype;
 mod roles;

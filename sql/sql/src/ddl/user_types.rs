@@ -4,8 +4,9 @@
 //! about a type touches a row: rows hold positions ([`types::enums`]), which neither a new label
 //! nor another name changes.
 //!
-//! Departures: a view holds its text, so a label that a view names cannot be renamed by the name
-//! that the view has; values that a transaction has added may be used in it at once.
+//! A label that is renamed is renamed in the views that name it ([`relabelled`](super::relabelled)).
+//!
+//! Departure: values that a transaction has added may be used in it at once.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ impl Transition {
                 self.add_label(&object_name(name)?, label, place, *if_not_exists)
             }
             S::RenameLabel { name, label, to } => {
-                self.change_enum(&object_name(name)?, |of| of.rename(label, to))
+                self.rename_label(&object_name(name)?, label, to)
             }
             S::Rename { name, to } => {
                 let name = object_name(name)?;
@@ -115,7 +116,7 @@ impl Transition {
         })
     }
 
-    fn change_enum(
+    pub(super) fn change_enum(
         &mut self,
         key: &str,
         change: impl FnOnce(&mut EnumType) -> Result<()>,

@@ -382,6 +382,12 @@ impl VisitorMut for Resolver<'_> {
             ast::TableFactor::Function { name, .. } => self.routine(name),
             _ => {}
         }
+        if let ast::TableFactor::Table { alias: Some(alias), .. }
+        | ast::TableFactor::Function { alias: Some(alias), .. } = factor
+        {
+            let declared = alias.columns.iter_mut().filter_map(|column| column.data_type.as_mut());
+            declared.for_each(|data_type| self.data_type(data_type));
+        }
         ControlFlow::Continue(())
     }
 

@@ -169,6 +169,10 @@ impl Resolver<'_> {
         use ast::Statement as S;
         match statement {
             S::CreateTable(create) => self.create_table(create),
+            S::Prepare { data_types, .. } => {
+                data_types.iter_mut().for_each(|data_type| self.data_type(data_type));
+                Ok(())
+            }
             S::CreateView(create) if create.temporary => self.made_temporary(&mut create.name),
             S::CreateView(create) => {
                 self.is_alone = alone(&create.name).is_some();
