@@ -224,3 +224,78 @@ INSERT INTO twice VALUES (3, 4);
 -- ERROR 23503: insert or update on table "twice" violates foreign key constraint "twice_c_c_fkey"
 DELETE FROM twice WHERE id = 1;
 -- ERROR 23503: update or delete on table "twice" violates foreign key constraint "twice_c_c_fkey" on table "twice"
+
+-- # Keys that can wait, and rows in any order
+CREATE TABLE turns (a int UNIQUE DEFERRABLE, b int UNIQUE DEFERRABLE INITIALLY DEFERRED, c int);
+INSERT INTO turns SELECT n, n, n FROM generate_series(1, 4) n;
+UPDATE turns SET a = a + 1;
+UPDATE turns SET b = 5 - b;
+UPDATE turns SET a = 7 - a, b = b + 1 WHERE c > 1;
+-- ERROR 23505: duplicate key value violates unique constraint "turns_a_key"
+SELECT * FROM turns ORDER BY c;
+-- 2|4|1
+-- 3|3|2
+-- 4|2|3
+-- 5|1|4
+UPDATE turns SET a = 1;
+-- ERROR 23505: duplicate key value violates unique constraint "turns_a_key"
+UPDATE turns SET b = 3 WHERE c > 2;
+-- ERROR 23505: duplicate key value violates unique constraint "turns_b_key"
+INSERT INTO turns VALUES (2, 9, 9);
+-- ERROR 23505: duplicate key value violates unique constraint "turns_a_key"
+INSERT INTO turns VALUES (9, 9, 9) ON CONFLICT DO NOTHING;
+-- ERROR 55000: ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters
+BEGIN;
+UPDATE turns SET a = a + 1;
+UPDATE turns SET b = 5;
+UPDATE turns SET b = c + 10;
+COMMIT;
+BEGIN;
+UPDATE turns SET a = 8;
+-- ERROR 23505: duplicate key value violates unique constraint "turns_a_key"
+ROLLBACK;
+SELECT * FROM turns ORDER BY c;
+-- 3|11|1
+-- 4|12|2
+-- 5|13|3
+-- 6|14|4
+-- # What is no constraint
+CREATE UNIQUE INDEX portion ON turns (c) WHERE a > 0;
+CREATE UNIQUE INDEX sums ON turns ((c + 1));
+ALTER TABLE turns ADD CONSTRAINT k UNIQUE USING INDEX portion;
+-- ERROR 42809: "portion" is a partial index
+ALTER TABLE turns ADD CONSTRAINT k UNIQUE USING INDEX sums;
+-- ERROR 42809: index "sums" contains expressions
+-- # A key that a view groups by
+CREATE TABLE grouped (a int PRIMARY KEY, b int, c int);
+CREATE VIEW by_key AS SELECT a, b, count(*) FROM grouped GROUP BY a;
+CREATE VIEW plain AS SELECT a, count(*) FROM grouped GROUP BY a;
+ALTER TABLE grouped DROP CONSTRAINT grouped_pkey;
+-- ERROR 2BP01: cannot drop constraint grouped_pkey on table grouped because other objects depend on it
+SELECT * FROM by_key;
+ALTER TABLE grouped DROP CONSTRAINT grouped_pkey CASCADE;
+SELECT * FROM by_key;
+-- ERROR 42P01: relation "by_key" does not exist
+SELECT * FROM plain;
+-- # Falling indexes that are unique
+CREATE TABLE falls (a int, b int);
+CREATE UNIQUE INDEX falling ON falls (a DESC);
+CREATE UNIQUE INDEX firsts ON falls (b NULLS FIRST, a);
+INSERT INTO falls VALUES (1, 1), (2, 1), (3, NULL);
+INSERT INTO falls VALUES (1, 2);
+-- ERROR 23505: duplicate key value violates unique constraint "falling"
+UPDATE falls SET a = 2;
+-- ERROR 23505: duplicate key value violates unique constraint "falling"
+INSERT INTO falls VALUES (1, 5) ON CONFLICT (a) DO UPDATE SET b = 7;
+SELECT * FROM falls ORDER BY a;
+-- 1|7
+-- 2|1
+-- 3|NULL
+ALTER TABLE falls ADD CONSTRAINT k UNIQUE USING INDEX falling;
+-- ERROR 42809: index "falling" column number 1 does not have default sorting behavior
+INSERT INTO falls VALUES (4, 9), (4, 9);
+-- ERROR 23505: duplicate key value violates unique constraint "falling"
+DROP INDEX falling;
+INSERT INTO falls VALUES (4, 9), (4, 8);
+CREATE UNIQUE INDEX falling ON falls (a DESC);
+-- ERROR 23505: could not create unique index "falling"

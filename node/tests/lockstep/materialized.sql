@@ -146,3 +146,24 @@ REFRESH MATERIALIZED VIEW s.g;
 RESET ROLE;
 DROP SCHEMA s CASCADE;
 SELECT matviewname FROM pg_matviews;
+
+-- # Indexes of what was never filled
+CREATE TABLE under (n int);
+INSERT INTO under VALUES (1), (1);
+CREATE MATERIALIZED VIEW unfilled AS SELECT n FROM under WITH NO DATA;
+CREATE UNIQUE INDEX unfilled_n ON unfilled (n);
+CREATE UNIQUE INDEX unfilled_sum ON unfilled ((n + 1)) WHERE n > 5;
+SELECT count(*) FROM unfilled;
+-- ERROR 55000: materialized view "unfilled" has not been populated
+DELETE FROM under;
+INSERT INTO under VALUES (1), (2);
+REFRESH MATERIALIZED VIEW unfilled;
+SELECT count(*) FROM unfilled;
+-- 2
+-- # A column that becomes an identity under a view
+CREATE TABLE numbered (id int NOT NULL, n int);
+CREATE VIEW over_numbered AS SELECT * FROM numbered;
+ALTER TABLE numbered ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (START WITH 5);
+INSERT INTO numbered (n) VALUES (1);
+SELECT * FROM over_numbered;
+-- 5|1

@@ -11,7 +11,7 @@ use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 use super::binder::{Binder, Typed};
 use super::constraints::{Moment, first_in_index};
 use super::dml::{Dml, Returning, RowResult};
-use super::insert_plan::{Conflict, InsertPlan, arbiter};
+use super::insert_plan::{Conflict, InsertPlan, arbiter, no_arbiter};
 use super::items::{Item, Source};
 use super::plan::{Wishes, plan as plan_of};
 use super::scope::Scope;
@@ -403,6 +403,7 @@ impl Binder<'_> {
             Some(_) => return Err(Error::unsupported("ON DUPLICATE KEY UPDATE")),
         };
         let index = match &on.conflict_target {
+            None if !table.deferrable.is_empty() => return Err(no_arbiter()),
             None => None,
             Some(target) => Some(arbiter(table, target)?),
         };

@@ -111,12 +111,15 @@ pub(super) fn arbiter(table: &Table, target: &ast::ConflictTarget) -> Result<u16
     let index = named_arbiter(table, target)?;
     match table.deferrable.contains_key(&index) {
         false => Ok(index),
-        true => Err(Error::new(
-            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as \
-             arbiters",
-        )),
+        true => Err(no_arbiter()),
     }
+}
+
+/// A key that waits tells no conflict.
+pub(super) fn no_arbiter() -> Error {
+    let what = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints \
+                as arbiters";
+    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
 }
 
 fn named_arbiter(table: &Table, target: &ast::ConflictTarget) -> Result<u16> {

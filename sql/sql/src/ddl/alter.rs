@@ -14,7 +14,7 @@ use super::table::{
     Draft, column_constraints, default_of, generation, nulls_alike, refuse_deferred,
 };
 use super::{ColumnSource, StoreChange};
-use crate::schema::catalog::{Generated, Table};
+use crate::schema::catalog::{DeclaredIndex, Generated, Table};
 use crate::schema::sequence::Identity;
 use crate::syntax::ddl::SequenceOptions;
 use crate::syntax::names::{as_sql, beside, fold, object_name, quoted, simple_name};
@@ -158,12 +158,29 @@ impl Transition {
             let what = format!("index \"{name}\" does not exist");
             return Err(Error::new(SqlState::UNDEFINED_OBJECT, what));
         };
-        if !schema.unique {
-            return Err(Error::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("\"{name}\" is not a unique index"),
-            )
-            .with_detail("Cannot create a primary key or unique constraint using such an index."));
+        let declared = table.declared.get(&index);
+        let has_expressions =
+            |declared: &DeclaredIndex| declared.parts.iter().any(|part| part.column.is_none());
+        let has_options =
+            |declared: &DeclaredIndex| declared.parts.iter().position(|part| part.options != 0);
+        let unfit = match declared {
+            _ if !schema.unique => Some(format!("\"{name}\" is not a unique index")),
+            Some(declared) if has_expressions(declared) => {
+                Some(format!("index \"{name}\" contains expressions"))
+            }
+            Some(declared) if declared.predicate.is_some() => {
+                Some(format!("\"{name}\" is a partial index"))
+            }
+            Some(declared) => has_options(declared).map(|place| {
+                let number = place + 1;
+                format!("index \"{name}\" column number {number} does not have default sorting behavior")
+            }),
+            None => None,
+        };
+        if let Some(what) = unfit {
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what).with_detail(
+                "Cannot create a primary key or unique constraint using such an index.",
+            ));
         }
         if !draft.table.bare_unique.remove(&index) {
             let what = format!("index \"{name}\" is already associated with a constraint");

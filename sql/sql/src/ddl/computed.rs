@@ -77,7 +77,8 @@ impl Transition {
             create.columns.iter().map(|it| draft.part(&self.catalog, it)).collect::<Result<_>>()?;
         let condition = create.predicate.as_ref();
         let condition = condition.map(|it| draft.condition(&self.catalog, it)).transpose()?;
-        if create.unique {
+        // One that was never filled has no rows that could be looked at.
+        if create.unique && table.check_populated().is_ok() {
             let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
             let shown: Vec<String> = parts.iter().map(|part| part.shown.shown(&table)).collect();
             let what = format!("could not create unique index \"{name}\"");
@@ -121,7 +122,7 @@ impl Transition {
             });
         }
         let index = match is_longer {
-            false => self.add_index(draft, name, columns, None)?,
+            false => self.add_index(draft, name, columns, create.unique.then_some(false))?,
             true => {
                 let unique = create.unique;
                 let index = draft.push_index(IndexSchema { name, columns, unique, dropped: false });

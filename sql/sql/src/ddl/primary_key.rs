@@ -1,12 +1,14 @@
 //! Primary keys that come and go with ALTER TABLE: the rows are written anew under the key, or
 //! under hidden row ids in the order that they had.
 
+use std::sync::Arc;
+
 use types::{ColumnId, Error, Result, SqlState};
 
 use super::ColumnSource;
 use super::apply::{Transition, relation_exists};
 use super::table::Draft;
-use crate::schema::catalog::ForeignKey;
+use crate::schema::catalog::{ForeignKey, View};
 use crate::syntax::names::beside;
 
 impl Transition {
@@ -84,7 +86,40 @@ impl Transition {
         let old = 0..table.schema.columns.len() as ColumnId;
         let sources = old.map(ColumnSource::Old).chain([ColumnSource::RowId]);
         draft.add_row_id();
+        self.drop_grouped_by_key(draft, cascade)?;
         self.rebuild(&draft.table, sources.collect());
+        Ok(())
+    }
+
+    /// Views that show columns beside the key which they group by: with it they could not be read
+    /// any more.
+    fn drop_grouped_by_key(&mut self, draft: &Draft, cascade: bool) -> Result<()> {
+        let table = &draft.original;
+        let mut without = self.catalog.clone();
+        without.tables.insert(table.id(), Arc::new(draft.table.clone()));
+        let views = self.catalog.views_on(table.key());
+        let depends = |view: &&Arc<View>| {
+            self.catalog.can_be_read(view).is_ok() && without.can_be_read(view).is_err()
+        };
+        let views: Vec<String> = views.filter(depends).map(|view| view.name.clone()).collect();
+        for view in views {
+            let kept = self.catalog.find_table(&view).cloned();
+            let kind = kept.as_ref().map_or("view", |table| table.kind());
+            if !cascade {
+                let (own, name) = (&table.primary_key_name, table.name());
+                let what = format!(
+                    "cannot drop constraint {own} on table {name} because other objects depend on it"
+                );
+                return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
+                    .with_detail(format!("{kind} {view} depends on constraint {own} on table {name}"))
+                    .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            self.drop_views_on(kind, &view, &[], true)?;
+            match kept {
+                Some(table) => self.forget_table(&table, true)?,
+                None => _ = self.catalog.views.remove(&view),
+            }
+        }
         Ok(())
     }
 }

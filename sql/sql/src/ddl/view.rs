@@ -126,7 +126,14 @@ impl Transition {
             | O::ValidateConstraint { .. }
             | O::SetOptionsParens { .. } => true,
             O::AlterColumn { op, .. } => {
-                matches!(op, C::SetNotNull | C::DropNotNull | C::SetDefault { .. } | C::DropDefault)
+                matches!(
+                    op,
+                    C::SetNotNull
+                        | C::DropNotNull
+                        | C::SetDefault { .. }
+                        | C::DropDefault
+                        | C::AddGenerated { .. }
+                )
             }
             _ => false,
         };

@@ -15,6 +15,7 @@ use super::answer::{Answer, plain};
 use super::prepared::{Action, Prepared};
 use super::schema::procedure_of;
 use super::versioned::Versioned;
+use super::blocks::ATTEMPTS_MAX;
 use super::{Session, View};
 use crate::bind::statement::Program;
 use crate::compile::bind_in_session;
@@ -35,10 +36,9 @@ pub struct Deferring {
 }
 
 impl Deferring {
-    /// `deferrable`: whether it waits where nothing was said, if it can.
-    fn is_deferred(&self, called: &str, deferrable: Option<bool>) -> bool {
-        let said = self.named.get(called).copied().or(self.all);
-        deferrable.is_some_and(|initially| said.unwrap_or(initially))
+    /// `initially`: whether it waits where nothing was said.
+    fn is_deferred(&self, called: &str, initially: bool) -> bool {
+        self.named.get(called).copied().or(self.all).unwrap_or(initially)
     }
 }
 
@@ -53,6 +53,12 @@ pub(super) fn may_defer(procedure: &Procedure, catalog: &Catalog) -> bool {
             }
             _ => false,
         })
+}
+
+/// Whether a key may be broken by the order alone in which a statement's rows are written: what is
+/// inserted stays. To look at all that is to be unique takes time.
+fn is_order_of_rows(procedure: &Procedure, error: &Error) -> bool {
+    error.code() == SqlState::UNIQUE_VIOLATION && !procedure.tag.starts_with("INSERT")
 }
 
 impl Session {
@@ -121,8 +127,37 @@ impl Session {
         self.write_temporary(&work).await.map(drop)
     }
 
+    /// A statement by itself whose rows may break a key one by one, and not together: then it is
+    /// run again as a transaction that looks at the key in the end.
+    pub(super) async fn run_alone(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
+        let versioned = Arc::clone(&view.versioned);
+        let answered = self.run_and_answer(procedure, prepared, parameters, view).await;
+        let Err(error) = answered else { return answered };
+        let is_one = is_order_of_rows(procedure, &error)
+            && self.deferrable_key(&versioned.catalog, &error).is_some();
+        if !is_one || self.settings.has_transaction_key() {
+            return Err(error);
+        }
+        let mut left = ATTEMPTS_MAX;
+        loop {
+            self.begin_implicit_block()?;
+            let done = Box::pin(self.execute_within(prepared, parameters)).await;
+            let counts = done.is_ok();
+            if let Some(done) = self.end_own_block(&mut left, done, counts).await {
+                return done;
+            }
+        }
+    }
+
     /// A statement of a transaction that may break keys which wait: it runs without those that it
-    /// breaks.
+    /// breaks. One that is UNIQUE and does not wait for COMMIT is looked at when the statement has
+    /// run: its rows may break it one by one, and not together.
     pub(super) async fn run_deferring(
         &mut self,
         procedure: &Arc<Procedure>,
@@ -131,20 +166,32 @@ impl Session {
         view: View,
     ) -> Result<Answer> {
         let (mut procedure, mut now) = (Arc::clone(procedure), Arc::clone(prepared));
-        let mut without = Vec::new();
+        let (mut without, mut at_end) = (Vec::new(), BTreeSet::new());
         loop {
             let begun = self.transaction.as_mut().map(|transaction| transaction.begin_to_undo());
             let answered = self.run_and_answer(&procedure, &now, parameters, view.clone()).await;
-            let Err(error) = answered else { return answered };
-            let Some(called) = self.deferred_key(&view.versioned.catalog, &error) else {
+            let error = match answered {
+                Err(error) => error,
+                answered => {
+                    if !at_end.is_empty() {
+                        Box::pin(self.check_deferred(|called| at_end.contains(called))).await?;
+                    }
+                    return answered;
+                }
+            };
+            let Some((called, waits)) = self.deferrable_key(&view.versioned.catalog, &error) else {
                 return Err(error);
             };
-            if without.contains(&called) {
+            let is_broken = !waits && !is_order_of_rows(&procedure, &error);
+            if without.contains(&called) || is_broken {
                 return Err(error);
             }
             if let (Some(transaction), Some(begun)) = (&mut self.transaction, begun) {
                 transaction.undo(&begun);
                 transaction.deferring.pending.insert(called.clone());
+            }
+            if !waits {
+                at_end.insert(called.clone());
             }
             without.push(called);
             now = Arc::new(self.bind_without(&view.versioned, prepared, &without)?);
@@ -155,13 +202,17 @@ impl Session {
         }
     }
 
-    /// What the key is called that an error says to be broken, if it is one that waits.
-    fn deferred_key(&self, catalog: &Catalog, error: &Error) -> Option<String> {
+    /// What the key is called that an error says to be broken, if it is one that can wait, and
+    /// whether it does.
+    fn deferrable_key(&self, catalog: &Catalog, error: &Error) -> Option<(String, bool)> {
         let is_unique = error.code() == SqlState::UNIQUE_VIOLATION;
         if !is_unique && error.code() != SqlState::FOREIGN_KEY_VIOLATION {
             return None;
         }
-        let said = &self.transaction.as_ref()?.deferring;
+        let said = self.transaction.as_ref().map(|transaction| &transaction.deferring);
+        let waits = |called: &str, initially: bool| {
+            said.map_or(initially, |said| said.is_deferred(called, initially))
+        };
         let (name, of) = (error.fields().constraint.as_deref()?, error.fields().table.as_deref()?);
         let schema = error.fields().schema.as_deref().unwrap_or(PUBLIC);
         let is_it = |table: &&Arc<Table>| table.name() == of && table.namespace() == schema;
@@ -169,13 +220,13 @@ impl Session {
             if is_unique {
                 let (id, _) = table.unique_constraints().find(|(_, index)| index.name == name)?;
                 let called = names::key(table.namespace(), name);
-                let deferrable = table.deferrable.get(&id).copied();
-                return said.is_deferred(&called, deferrable).then_some(called);
+                let waits = waits(&called, *table.deferrable.get(&id)?);
+                return Some((called, waits));
             }
             let key = table.foreign_keys.iter().find(|key| key.name == name)?;
             let called = constraint_key(table, key);
-            let deferrable = key.deferrable.filter(|_| key.validated);
-            said.is_deferred(&called, deferrable).then_some(called)
+            let waits = waits(&called, key.deferrable.filter(|_| key.validated)?);
+            Some((called, waits))
         })
     }
 

@@ -336,7 +336,7 @@ impl Session {
     }
 
     /// The same as a part of another statement, which others go on to see.
-    async fn execute_within(
+    pub(super) async fn execute_within(
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],

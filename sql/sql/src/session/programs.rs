@@ -110,9 +110,10 @@ impl Session {
         {
             return Ok(answer);
         }
-        match prepared.may_defer && self.transaction.is_some() {
-            true => self.run_deferring(procedure, prepared, parameters, view).await,
-            false => self.run_and_answer(procedure, prepared, parameters, view).await,
+        match (prepared.may_defer, self.transaction.is_some()) {
+            (true, true) => self.run_deferring(procedure, prepared, parameters, view).await,
+            (true, false) => self.run_alone(procedure, prepared, parameters, view).await,
+            (false, _) => self.run_and_answer(procedure, prepared, parameters, view).await,
         }
     }
 
