@@ -140,7 +140,11 @@ fn of_network(function: Function, address: &Value) -> Value {
 /// An address as text, or each of an array; `shown`: as one of the type `inet` is written.
 fn network_text(address: &Value, shown: bool) -> Value {
     if let Value::Array(addresses) = address {
-        return addresses.iter().map(|address| network_text(address, shown)).collect::<Vec<_>>().into();
+        return addresses
+            .iter()
+            .map(|address| network_text(address, shown))
+            .collect::<Vec<_>>()
+            .into();
     }
     let Some(network) = address.as_bytes().and_then(Network::of) else { return Value::Null };
     Value::from(if shown { network.shown_text() } else { network.whole_text() })

@@ -161,7 +161,13 @@ fn read(text: &str, data_type: &DataType) -> Result<(i64, Option<i64>)> {
             date.contains(['-', '/']) && !date.contains(':') && datetime::read_date(date).is_ok()
         })
         .map_or(lower.as_str(), |(_, of_day)| of_day.trim_start_matches(is_space));
-    datetime::read_of_day(of_day, text, data_type)
+    let (us, offset_s) = datetime::read_of_day(of_day, text, data_type)?;
+    // A second may be the 60th, but none is after the day.
+    if us > DAY_US {
+        let what = format!("date/time field value out of range: \"{text}\"");
+        return Err(Error::new(SqlState::DATETIME_FIELD_OVERFLOW, what));
+    }
+    Ok((us, offset_s))
 }
 
 #[cfg(test)]
@@ -202,6 +208,8 @@ mod tests {
             ("04:05:06.789", Some(0), "04:05:07"),
             ("04:05:06.789", Some(2), "04:05:06.79"),
             ("24:00:01", None, "22008"),
+            ("12:00:60.5", None, "12:01:00.5"),
+            ("23:59:60.5", None, "22008"),
             ("25:00", None, "22008"),
             ("04:60", None, "22008"),
             ("13:00 PM", None, "22008"),

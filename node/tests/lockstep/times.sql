@@ -407,3 +407,13 @@ SELECT interval '1 year 2 mons -3 days 04:05:06.789', interval '-1 day -1 s', in
 RESET intervalstyle;
 SHOW intervalstyle;
 -- postgres
+
+-- # Hours alone are west of Greenwich where a zone is named; no second is after a day
+SELECT '2020-07-01 10:00Z'::timestamptz AT TIME ZONE '+3', '10:00Z'::timetz AT TIME ZONE '-03', '2020-07-01 10:00'::timestamp AT TIME ZONE '3';
+-- 2020-07-01 07:00:00|13:00:00+03|2020-07-01 13:00:00+00
+SELECT '12:00:60.5'::time, '23:59:60'::time;
+-- 12:01:00.5|24:00:00
+SELECT '23:59:60.5'::time;
+-- ERROR 22008: date/time field value out of range: "23:59:60.5"
+SELECT '23:59:60.000001+01'::timetz;
+-- ERROR 22008: date/time field value out of range: "23:59:60.000001+01"

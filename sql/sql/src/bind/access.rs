@@ -148,9 +148,8 @@ impl Binder<'_> {
     }
 
     fn reads_column(&mut self, scope: &Scope, place: u16) {
-        let holds = |offset: u16, columns: usize| {
-            place >= offset && usize::from(place - offset) < columns
-        };
+        let holds =
+            |offset: u16, columns: usize| place >= offset && usize::from(place - offset) < columns;
         let mut relations = scope.relations.iter();
         let Some(relation) = relations.rfind(|r| holds(r.offset, r.columns.len())) else { return };
         let column = place - relation.offset;

@@ -256,7 +256,7 @@ impl Binder<'_> {
         let Expr::Const(Value::Text(name)) = &zone.expr else {
             return Err(Error::unsupported("date_trunc in a computed zone"));
         };
-        let place = zones::find(name).map_err(|_| unknown_zone(name))?;
+        let place = place_named(name)?;
         let input = self.coerce(moment.clone(), &T::Timestamptz(None), CastContext::Assignment)?;
         if place.is_utc() {
             let given = [field.clone(), Typed::new(input, T::Timestamptz(None))];
@@ -393,7 +393,7 @@ impl Binder<'_> {
                 let Expr::Const(Value::Text(name)) = &zone.expr else {
                     return Err(Error::unsupported("AT TIME ZONE with a computed zone"));
                 };
-                let place = zones::find(name).map_err(|_| unknown_zone(name))?;
+                let place = place_named(name)?;
                 let Some(ahead_s) = place.fixed_ahead_s() else {
                     return self.at_place(&place, moment, (&input, &result));
                 };
@@ -464,6 +464,14 @@ fn common_moment(of: &[Typed]) -> Option<DataType> {
         (true, _) => T::Timestamptz(None),
         (_, true) => T::Timestamp(None),
         _ => T::Timestamptz(None),
+    })
+}
+
+/// As SQL names one, where a number is no zone and hours count westward.
+fn place_named(name: &str) -> Result<Zone> {
+    zones::find_at(name).map_err(|error| match error.code() {
+        SqlState::INVALID_PARAMETER_VALUE => unknown_zone(name),
+        _ => error,
     })
 }
 

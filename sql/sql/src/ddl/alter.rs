@@ -173,7 +173,9 @@ impl Transition {
             }
             Some(declared) => has_options(declared).map(|place| {
                 let number = place + 1;
-                format!("index \"{name}\" column number {number} does not have default sorting behavior")
+                format!(
+                    "index \"{name}\" column number {number} does not have default sorting behavior"
+                )
             }),
             None => None,
         };

@@ -111,7 +111,9 @@ impl Transition {
                     "cannot drop constraint {own} on table {name} because other objects depend on it"
                 );
                 return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
-                    .with_detail(format!("{kind} {view} depends on constraint {own} on table {name}"))
+                    .with_detail(format!(
+                        "{kind} {view} depends on constraint {own} on table {name}"
+                    ))
                     .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
             }
             self.drop_views_on(kind, &view, &[], true)?;

@@ -128,8 +128,9 @@ fn each_string(query: &mut ast::Query, mut visit: impl FnMut(&mut String)) {
             if let ast::Expr::Value(value) = expr
                 && let ast::Value::SingleQuotedString(text)
                 | ast::Value::EscapedStringLiteral(text)
-                | ast::Value::DollarQuotedString(ast::DollarQuotedString { value: text, .. }) =
-                    &mut value.value
+                | ast::Value::DollarQuotedString(ast::DollarQuotedString {
+                    value: text, ..
+                }) = &mut value.value
             {
                 visit(text);
             }

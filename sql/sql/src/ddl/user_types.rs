@@ -55,9 +55,7 @@ impl Transition {
             S::AddLabel { name, label, place, if_not_exists } => {
                 self.add_label(&object_name(name)?, label, place, *if_not_exists)
             }
-            S::RenameLabel { name, label, to } => {
-                self.rename_label(&object_name(name)?, label, to)
-            }
+            S::RenameLabel { name, label, to } => self.rename_label(&object_name(name)?, label, to),
             S::Rename { name, to } => {
                 let name = object_name(name)?;
                 self.rename_enum(&name, beside(&name, &fold(to)))

@@ -12,10 +12,10 @@ use procedure::{Procedure, Step};
 use types::{Error, Result, SqlState, Value};
 
 use super::answer::{Answer, plain};
+use super::blocks::ATTEMPTS_MAX;
 use super::prepared::{Action, Prepared};
 use super::schema::procedure_of;
 use super::versioned::Versioned;
-use super::blocks::ATTEMPTS_MAX;
 use super::{Session, View};
 use crate::bind::statement::Program;
 use crate::compile::bind_in_session;

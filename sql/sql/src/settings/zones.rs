@@ -72,6 +72,20 @@ pub fn find(text: &str) -> Result<Zone> {
     }
 }
 
+/// The zone that AT TIME ZONE names: hours alone are counted west of UTC, as POSIX has them.
+///
+/// # Errors
+/// 22023: there is none. 0A000: PostgreSQL makes something of its own of a fraction of hours.
+pub fn find_at(text: &str) -> Result<Zone> {
+    match hours(text.trim()) {
+        Some(_) if text.contains('.') => {
+            Err(Error::unsupported("AT TIME ZONE with a fraction of hours"))
+        }
+        Some(behind_s) => ahead(-behind_s),
+        None => find(text),
+    }
+}
+
 /// The zone of the database that has this name, in letters of any case.
 pub fn of_place(name: &str) -> Option<Tz> {
     TZ_VARIANTS.into_iter().find(|zone| zone.name().eq_ignore_ascii_case(name))
