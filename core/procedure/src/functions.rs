@@ -167,10 +167,6 @@ fn real_digits(real: &Value, result: &DataType) -> Result<Value> {
     }
 }
 
-fn made(text: Result<Option<String>>) -> Result<Value> {
-    text.map(|text| text.map_or(Value::Null, Value::from))
-}
-
 fn row_text(texts: &[Cow<'_, Value>], meter: &Meter) -> Result<Value> {
     let texts: Vec<Value> = texts.iter().map(|text| Value::clone(text)).collect();
     let mut row = Vec::new();

@@ -56,7 +56,7 @@ pub(crate) fn call(
         F::Match => {
             let pattern = flagged(arguments, 2, "regexp_match()", meter)?;
             let found = pattern.find(subject, 0, meter)?;
-            Ok(found.map_or(Value::Null, |found| groups(subject, &found)))
+            found.map_or(Ok(Value::Null), |found| groups(subject, &found, meter))
         }
         F::Split => split(arguments, result, meter),
         F::Like => {
@@ -126,9 +126,13 @@ fn shown(subject: &str, span: Option<Span>) -> Value {
 }
 
 /// The groups of a match, or all of it where there are none.
-fn groups(subject: &str, found: &Found) -> Value {
+fn groups(subject: &str, found: &Found, meter: &Meter) -> Result<Value> {
     let spans = if found.len() == 1 { found } else { &found[1..] };
-    Value::from(spans.iter().map(|span| shown(subject, *span)).collect::<Vec<_>>())
+    // They may lie within each other.
+    let bytes = spans.iter().flatten().map(|span| span.end - span.start).sum();
+    check_made_bytes(bytes)?;
+    meter.spend_bytes(bytes)?;
+    Ok(Value::from(spans.iter().map(|span| shown(subject, *span)).collect::<Vec<_>>()))
 }
 
 /// The pattern with the flags that stand at a place, which may not ask for all matches.
@@ -223,7 +227,7 @@ pub(crate) fn every_match(
     let once = Options { global: false, ..options };
     let pattern = compiled(text(1), once, meter)?;
     each(&pattern, text(0), Some(0), meter, |found| {
-        Ok(sink(groups(text(0), found))? && options.global)
+        Ok(sink(groups(text(0), found, meter)?)? && options.global)
     })
 }
 
@@ -264,24 +268,29 @@ fn replace(arguments: &Arguments<'_>, meter: &Meter) -> Result<Value> {
         let Some(whole) = found[0].filter(|_| number == 0 || count == number) else {
             return Ok(true);
         };
-        made.push_str(&subject[copied..whole.start]);
+        let mut add = |piece: &str| -> Result<()> {
+            check_made_bytes(made.len() + piece.len())?;
+            meter.spend_bytes(piece.len())?;
+            made.push_str(piece);
+            Ok(())
+        };
+        add(&subject[copied..whole.start])?;
         for part in &parts {
             match part {
-                New::Text(text) => made.push_str(text),
+                New::Text(text) => add(text)?,
                 New::Group(group) => {
                     if let Some(span) = found.get(*group).copied().flatten() {
-                        made.push_str(&subject[span.start..span.end]);
+                        add(&subject[span.start..span.end])?;
                     }
                 }
             }
         }
         copied = whole.end;
-        check_made_bytes(made.len())?;
         Ok(number == 0)
     })?;
+    check_made_bytes(made.len() + subject.len() - copied)?;
+    meter.spend_bytes(subject.len() - copied)?;
     made.push_str(&subject[copied..]);
-    check_made_bytes(made.len())?;
-    meter.spend_bytes(made.len())?;
     Ok(Value::from(made))
 }
 

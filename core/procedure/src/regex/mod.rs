@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 
 use regex_automata::meta;
 use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
+use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::util::primitives::NonMaxUsize;
 use regex_automata::util::syntax::Config as Syntax;
 use regex_automata::{Anchored, Input, MatchKind, Span};
@@ -40,7 +41,7 @@ pub(crate) use calls::call;
 pub(crate) use calls::every_match;
 
 /// Patterns that a transaction keeps compiled.
-const KEPT_MAX: usize = 16;
+const KEPT_MAX: usize = 8;
 
 /// Units of a compilation, and of each state: some 200 ns.
 const COMPILE_UNITS: u64 = 500;
@@ -50,6 +51,8 @@ const STATE_UNITS: u64 = 5;
 const BYTES_PER_UNIT: u64 = 8;
 /// A search that ends early may have looked at the rest of the text.
 const REST_PER_UNIT: u64 = 256;
+/// One that follows all positions at once goes byte by byte.
+const STEPS_PER_UNIT: u64 = 2;
 
 /// A compiled pattern.
 pub(crate) struct Pattern {
@@ -98,6 +101,11 @@ impl Pattern {
         self.translated.groups
     }
 
+    /// Another compilation of the same.
+    fn pay_again(&self, meter: &Meter) -> Result<()> {
+        meter.spend(COMPILE_UNITS + STATE_UNITS * self.translated.states)
+    }
+
     fn pay(&self, bytes: usize, per_unit: u64, meter: &Meter) -> Result<()> {
         let positions = self.translated.positions + 4;
         meter.spend((bytes as u64 + 8).saturating_mul(positions) / per_unit)
@@ -124,6 +132,9 @@ impl Pattern {
             return Ok(Some(spans(&slots)));
         }
         // The same from here to there. What is behind does not count any more.
+        if self.whole.get().is_none() {
+            self.pay_again(meter)?;
+        }
         let whole = self
             .whole
             .get_or_init(|| self.translated.regex(&format!("(?:{})\\z", self.translated.text)));
@@ -145,12 +156,16 @@ impl Pattern {
             _ if is_longest => return Ok(found.end),
             _ => false,
         };
-        self.pay(text.len() - found.start, REST_PER_UNIT, meter)?;
+        self.pay(text.len() - found.start, STEPS_PER_UNIT, meter)?;
+        if self.to.get().is_none() {
+            self.pay_again(meter)?;
+        }
         let to = self.to.get_or_init(|| {
             let config = pikevm::Config::new().match_kind(MatchKind::All);
             let mut builder = PikeVM::builder();
+            let whole_alone = thompson::Config::new().which_captures(WhichCaptures::Implicit);
             let builder = builder.configure(config).syntax(self.translated.syntax());
-            builder.build(&self.translated.text).map_err(not_compiled)
+            builder.thompson(whole_alone).build(&self.translated.text).map_err(not_compiled)
         });
         let to = to.as_ref().map_err(Clone::clone)?;
         let input = Input::new(text).range(found.start..).anchored(Anchored::Yes);

@@ -6,8 +6,9 @@
 //!
 //! * which match is meant, the longest or the shortest ([`Preference`]), which in PostgreSQL is a
 //!   property of the whole expression and follows from its first quantifier;
-//! * what it takes: positions, which a search may be at side by side, and states, which it is
-//!   compiled to. Both are bounded, since a statement that is ordered must end everywhere.
+//! * what it takes: positions, which a search may be at side by side or pass in one step (what
+//!   matches no character, too), and states, which it is compiled to. Both are bounded, as are the
+//!   pattern's length and its groups, since a statement that is ordered must end everywhere.
 //!
 //! Departures: look-around, references back and the older kinds of expressions (`b`, `e`) are
 //! refused by name. Letters and case are Unicode's, digits are the ten.
@@ -17,6 +18,9 @@ use types::{Error, Result, SqlState};
 /// Copies of what is repeated count.
 const POSITIONS_MAX: u64 = 4_000;
 const STATES_MAX: u64 = 100_000;
+const PATTERN_BYTES_MAX: usize = 16_384;
+/// Groups whose matches are kept: a search copies them for each position.
+const GROUPS_MAX: usize = 100;
 /// Groups within groups.
 const DEPTH_MAX: usize = 100;
 /// PostgreSQL's `DUPMAX`.
@@ -27,6 +31,11 @@ const REPEATED_MAX: u32 = 255;
 const PROPERTY_STATES: u64 = 300;
 const NEGATED_STATES: u64 = 30;
 const RANGE_STATES: u64 = 4;
+/// Where case does not matter, each character of a range is looked up.
+const CASES_PER_STATE: u64 = 16;
+/// The letters of a property are some 140,000.
+const PROPERTY_CASES: u64 = 140_000;
+const ALL_CASES: u64 = 0x11_0000;
 
 const LETTERS: &str = r"\p{Alphabetic}";
 const WORD: &str = r"\p{Alphabetic}\p{Nd}_";
@@ -130,6 +139,9 @@ fn bad_quantifier() -> Error {
 /// # Errors
 /// 2201B for what is no expression, 0A000 for what is not supported.
 pub fn translate(pattern: &str, options: Options) -> Result<Translated> {
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return Err(too_complex());
+    }
     let mut reader = Reader::new(pattern, options);
     reader.prefixes()?;
     if reader.options.literal {
@@ -302,8 +314,13 @@ impl Reader {
             self.at += 1;
             self.out.push('|');
             self.has_alternatives = true;
-            let next = self.branch(depth)?;
-            whole = Part { preference: Preference::Longest, ..whole.and(next) };
+            let next = whole.and(self.branch(depth)?);
+            whole = Part {
+                preference: Preference::Longest,
+                positions: next.positions + 1,
+                states: next.states + 2,
+                ..next
+            };
             check(whole)?;
         }
         Ok(whole)
@@ -347,7 +364,7 @@ impl Reader {
 
     fn constraint(&mut self, text: &str) -> Part {
         self.out.push_str(text);
-        Part { states: 2, ..Part::EMPTY }
+        Part { positions: 1, states: 2, ..Part::EMPTY }
     }
 
     fn literal(&mut self, c: char) -> Part {
@@ -365,6 +382,9 @@ impl Reader {
             return Err(bad_quantifier());
         } else {
             self.groups += 1;
+            if self.groups > GROUPS_MAX {
+                return Err(too_complex());
+            }
             self.out.push('(');
         }
         let inner = self.alternatives(depth + 1)?;
@@ -372,7 +392,8 @@ impl Reader {
             return Err(invalid("parentheses () not balanced"));
         }
         self.out.push(')');
-        Ok(Part { is_atom: true, states: inner.states + 2, ..inner })
+        let (positions, states) = (inner.positions + 2, inner.states + 2);
+        Ok(Part { is_atom: true, positions, states, ..inner })
     }
 
     fn quantified(&mut self, atom: Part) -> Result<Part> {
@@ -404,7 +425,7 @@ impl Reader {
         };
         let part = Part {
             preference,
-            positions: atom.positions.saturating_mul(copies),
+            positions: (atom.positions + 1).saturating_mul(copies),
             states: (atom.states + 1).saturating_mul(copies),
             is_atom: false,
         };
@@ -461,11 +482,14 @@ impl Reader {
         let Some(c) = self.take() else { return Err(bad_escape()) };
         if let Some(class) = class_of(c) {
             self.out.push_str(&format!("[{class}]"));
-            return Ok(Part::character(PROPERTY_STATES));
+            return Ok(Part::character(self.class_states(class)));
         }
         Ok(match c {
             'D' => self.class(r"[^0-9]", NEGATED_STATES),
-            'W' => self.class(&format!("[^{WORD}]"), PROPERTY_STATES),
+            'W' => {
+                let states = self.class_states(WORD);
+                self.class(&format!("[^{WORD}]"), states)
+            }
             'S' => self.class(&format!("[^{SPACE}]"), NEGATED_STATES),
             'm' => self.constraint(r"\b{start}"),
             'M' => self.constraint(r"\b{end}"),
@@ -485,6 +509,16 @@ impl Reader {
                 self.literal(literal)
             }
         })
+    }
+
+    /// Of a named class.
+    fn class_states(&self, class: &str) -> u64 {
+        let cases = match self.options.any_case {
+            false => 0,
+            true if class.contains("10ffff") => ALL_CASES,
+            true => PROPERTY_CASES,
+        };
+        PROPERTY_STATES + cases / CASES_PER_STATE
     }
 
     fn class(&mut self, text: &str, states: u64) -> Part {
@@ -556,7 +590,7 @@ impl Reader {
             match self.member(c)? {
                 Member::Class(class) => {
                     self.out.push_str(&class);
-                    states += PROPERTY_STATES;
+                    states += self.class_states(&class);
                 }
                 Member::Character(first) => {
                     let last = self.range_end()?.unwrap_or(first);
@@ -568,8 +602,13 @@ impl Reader {
                         self.out.push('-');
                         push_literal(last, &mut self.out);
                     }
-                    let cases = if self.options.any_case { 3 } else { 1 };
-                    states += cases * RANGE_STATES;
+                    states += match self.options.any_case {
+                        true => {
+                            let length = u64::from(last) - u64::from(first);
+                            3 * RANGE_STATES + length / CASES_PER_STATE
+                        }
+                        false => RANGE_STATES,
+                    };
                 }
             }
             check(Part { states, ..Part::EMPTY })?;

@@ -115,3 +115,26 @@ fn classes_have_the_characters_that_they_had() {
     let counts = [r"\w", "[[:alpha:]]", "[[:upper:]]", "[[:lower:]]", r"\s", r"\d"].map(count);
     assert_eq!(counts, [52633, 52232, 1358, 1881, 25, 10]);
 }
+
+/// Each has made gigabytes, or run for minutes, of few characters of SQL.
+#[test]
+fn what_would_take_too_much_is_too_complex() {
+    let refused = |pattern: &str, any_case: bool| {
+        let options = Options { any_case, ..Options::default() };
+        syntax::translate(pattern, options).map(drop).unwrap_err().message().to_owned()
+    };
+    let too_complex = "invalid regular expression: regular expression is too complex";
+    for pattern in [
+        "a".repeat(20_000),
+        "|".repeat(10_000),
+        "()".repeat(101),
+        r"\y|".repeat(3_000),
+        "(a{0,255}){0,255}".to_owned(),
+    ] {
+        assert_eq!(refused(&pattern, false), too_complex, "{}", &pattern[..10]);
+    }
+    assert_eq!(refused(&"[[:graph:]]".repeat(2), true), too_complex);
+    assert_eq!(refused(&"[!-\u{10ffff}]".repeat(2), true), too_complex);
+    assert!(syntax::translate(&"[[:graph:]]".repeat(100), Options::default()).is_ok());
+    assert!(syntax::translate("[[:alpha:]]{2,5}|[a-z]+", Options::default()).is_ok());
+}
