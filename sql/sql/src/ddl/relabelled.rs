@@ -39,7 +39,8 @@ impl Transition {
                 table.materialized.as_ref().map(|kept| (Some(table.id()), &kept.view))
             });
             let all = self.catalog.views().map(|view| (None, view)).chain(materialized);
-            for (table, view) in all.filter(|(_, view)| view.text.contains(label)) {
+            let quoted = label.replace('\'', "''");
+            for (table, view) in all.filter(|(_, view)| view.text.contains(&quoted)) {
                 if self.catalog.can_be_read(view).is_ok() {
                     views.push((table, self.catalog.relabelled(view, of, label, to)?));
                 }

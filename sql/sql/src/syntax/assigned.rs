@@ -38,6 +38,11 @@ fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     None
 }
 
+/// Words and points of the name of what an UPDATE changes, and of another name for it.
+const TARGET_TOKENS_MAX: usize = 16;
+/// Elements that one SET assigns: each is a call around the one before.
+const ELEMENTS_MAX: usize = 100;
+
 /// Writes assignments of elements after SET as assignments of whole arrays.
 pub(crate) fn assign_whole(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = 0;
@@ -65,7 +70,7 @@ fn sets_columns(tokens: &[TokenWithSpan]) -> bool {
         keyword(token) != Keyword::UPDATE
             && matches!(token.token, Token::Word(_) | Token::Period | Token::Mul)
     };
-    let target = before.iter().rev().take_while(is_name).count();
+    let target = before.iter().rev().take(TARGET_TOKENS_MAX).take_while(is_name).count();
     before.len() > target && keyword(&before[before.len() - target - 1]) == Keyword::UPDATE
 }
 
@@ -98,6 +103,7 @@ fn end_of_assignments(tokens: &[TokenWithSpan], from: usize) -> usize {
 /// The assignments of a SET. Those of several elements of one array are made one after the other.
 fn whole_values(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let (mut items, mut at): (Vec<(Option<String>, Vec<TokenWithSpan>)>, _) = (Vec::new(), 0);
+    let mut elements = 0;
     while at < tokens.len() {
         let end = end_of_value(tokens, at);
         let item = &tokens[at..end];
@@ -105,6 +111,11 @@ fn whole_values(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         if !assigns_element(item) {
             items.push((None, item.to_vec()));
             continue;
+        }
+        elements += 1;
+        if elements > ELEMENTS_MAX {
+            // The grammar refuses it as it is.
+            return tokens.to_vec();
         }
         let column = match &item[0].token {
             Token::Word(word) if word.quote_style.is_some() => word.value.clone(),

@@ -59,6 +59,8 @@ fn parse_all(sql: &str) -> Result<Vec<Parsed>> {
         let start = Some(Start { location, characters });
         let text = &sql[begin..place.offset(last.span.end)];
         let (mut statement, as_of) = as_of::take(statement)?;
+        // What is read again looks for the ends of parentheses.
+        depth::check_tokens(&statement)?;
         rewrites::rewrite(&mut statement);
         sequence::order_identity_options(&mut statement);
         let overriding = sequence::take_overriding(&mut statement);

@@ -65,7 +65,12 @@ fn spell_table(tokens: &mut Vec<TokenWithSpan>) {
         Token::Word(word) if word.quote_style.is_none() => word.keyword,
         _ => Keyword::NoKeyword,
     };
+    // Elsewhere AS gives a name, and `table` may be one.
+    let defines = begins(tokens, &["create"]) || begins(tokens, &["prepare"]);
+    let body_as = tokens.iter().position(|it| keyword(&it.token) == Keyword::AS);
+    let body_as = body_as.filter(|_| defines);
     let mut depth = 0usize;
+    let mut spelt_at = Vec::new();
     for at in (0..tokens.len()).rev() {
         match &tokens[at].token {
             Token::RParen => depth += 1,
@@ -85,17 +90,31 @@ fn spell_table(tokens: &mut Vec<TokenWithSpan>) {
                     Keyword::INTERSECT,
                     Keyword::ALL,
                     Keyword::DISTINCT,
-                    Keyword::AS,
                 ];
-                follows.contains(&keyword(token)) || is_insert && depth == 0
+                follows.contains(&keyword(token))
+                    || is_insert && depth == 0 && keyword(token) != Keyword::AS
+                    || body_as.is_some_and(|body| body + 1 == at)
             }
         };
         if begins_query {
-            let span = tokens[at].span;
-            let spelt = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
-            tokens.splice(at..=at, spelt.map(|token| TokenWithSpan { token, span }));
+            spelt_at.push(at);
         }
     }
+    if spelt_at.is_empty() {
+        return;
+    }
+    let mut all = Vec::with_capacity(tokens.len() + 2 * spelt_at.len());
+    for (at, token) in std::mem::take(tokens).into_iter().enumerate() {
+        if spelt_at.last() != Some(&at) {
+            all.push(token);
+            continue;
+        }
+        spelt_at.pop();
+        let span = token.span;
+        let spelt = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+        all.extend(spelt.map(|token| TokenWithSpan { token, span }));
+    }
+    *tokens = all;
 }
 
 /// `RESET TIME ZONE` is `RESET timezone`.
@@ -109,7 +128,12 @@ fn reset_zone(tokens: &mut Vec<TokenWithSpan>) {
 /// `IN ((SELECT 1), 2)` is a list; the grammar takes what begins with a query for one, so that a
 /// first element which is one stands in `coalesce`.
 fn list_queries(tokens: &mut Vec<TokenWithSpan>) {
-    let is = |token: &Token, keyword: Keyword| matches!(token, Token::Word(word) if word.keyword == keyword);
+    let is = |token: &Token, keyword: Keyword| match token {
+        Token::Word(word) => word.keyword == keyword,
+        _ => false,
+    };
+    // By the places before which they stand.
+    let mut added: Vec<(usize, Token)> = Vec::new();
     let mut at = 0;
     while at + 3 < tokens.len() {
         let is_list = is(&tokens[at].token, Keyword::IN)
@@ -122,13 +146,24 @@ fn list_queries(tokens: &mut Vec<TokenWithSpan>) {
         }
         let Some(end) = tokens::closing(tokens, at + 1) else { continue };
         if tokens.get(end + 1).is_some_and(|next| next.token == Token::Comma) {
-            let span = tokens[at].span;
-            let added = |token| TokenWithSpan { token, span };
-            tokens.insert(end, added(Token::RParen));
-            tokens.insert(at + 1, added(Token::LParen));
-            tokens.insert(at + 1, added(Token::make_word("coalesce", None)));
+            added.push((at + 1, Token::make_word("coalesce", None)));
+            added.push((at + 1, Token::LParen));
+            added.push((end, Token::RParen));
         }
     }
+    if added.is_empty() {
+        return;
+    }
+    added.sort_by_key(|(place, _)| *place);
+    let mut added = added.into_iter().peekable();
+    let mut all = Vec::with_capacity(tokens.len() + added.len());
+    for (place, token) in std::mem::take(tokens).into_iter().enumerate() {
+        while let Some((_, added)) = added.next_if(|(before, _)| *before == place) {
+            all.push(TokenWithSpan { token: added, span: token.span });
+        }
+        all.push(token);
+    }
+    *tokens = all;
 }
 
 /// `FOR NO KEY UPDATE` and `FOR KEY SHARE` are weaker, which a lock of a whole row is not: it is
