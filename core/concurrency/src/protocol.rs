@@ -329,18 +329,13 @@ impl Snapshots {
 }
 
 /// How a transaction is simulated before it is ordered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SimulationRules {
     /// No block is validated meanwhile (see [`Store::lock_shared`]).
     pub locks_state: bool,
-    /// It is given up as soon as it has read what a block has overwritten since it began.
+    /// It is given up as soon as it has read what a block has overwritten since it began. Where
+    /// blocks write in place before they know what commits, that may be of one that rolls back.
     pub early_abort: bool,
-}
-
-impl Default for SimulationRules {
-    fn default() -> Self {
-        SimulationRules { locks_state: false, early_abort: true }
-    }
 }
 
 /// One strategy. Virtual per block; below these two calls everything is generic and monomorphised.

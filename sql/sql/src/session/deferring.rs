@@ -137,11 +137,13 @@ impl Session {
         view: View,
     ) -> Result<Answer> {
         let versioned = Arc::clone(&view.versioned);
+        // The first run settles the key, and nothing but a proposal is endorsed.
+        let is_only_once = self.settings.has_transaction_key() || self.settings.endorses();
         let answered = self.run_and_answer(procedure, prepared, parameters, view).await;
         let Err(error) = answered else { return answered };
         let is_one = is_order_of_rows(procedure, &error)
             && self.deferrable_key(&versioned.catalog, &error).is_some();
-        if !is_one || self.settings.has_transaction_key() {
+        if !is_one || is_only_once {
             return Err(error);
         }
         let mut left = ATTEMPTS_MAX;

@@ -210,7 +210,7 @@ pub(super) fn endorsed_of(
         let digest = RangeDigest::from_parts(rows, digest.stopped, [0; 2]);
         ranges.push(RangeRequirement { range, digest, seal: Some(Box::new(seal)) });
     }
-    let written = writes_of(catalog, overlay, &seen.assigned, &seen.values)?;
+    let (written, unchanged) = writes_of(catalog, overlay, &seen.assigned, &seen.values)?;
     let asked_by_write: BTreeSet<(TableId, &Key)> = overlay
         .writes()
         .writes()
@@ -223,6 +223,7 @@ pub(super) fn endorsed_of(
             }
         })
         .map(|write| (write.table, &write.key))
+        .filter(|row| !unchanged.contains(row))
         .collect();
     let mut rows = seen.values;
     rows.extend(
@@ -239,15 +240,16 @@ fn is_like(one: &RangeDigest, other: &RangeDigest) -> bool {
     (one.rows, one.stopped) == (other.rows, other.stopped)
 }
 
-/// The net changes, in the order in which rows were first written to.
-fn writes_of(
+/// The net changes, in the order in which rows were first written to, and the rows that were
+/// written to and have no column to change.
+fn writes_of<'a>(
     catalog: &Catalog,
-    overlay: &Overlay<Seen>,
+    overlay: &'a Overlay<Seen>,
     assigned: &[BTreeSet<ColumnId>],
     read: &[RowRequirement],
-) -> Result<Vec<RowWrite>, Stop> {
+) -> Result<(Vec<RowWrite>, BTreeSet<(TableId, &'a Key)>), Stop> {
     let read: BTreeSet<(TableId, &Key)> = read.iter().map(|it| (it.table, &it.key)).collect();
-    let mut written = Vec::new();
+    let (mut written, mut unchanged) = (Vec::new(), BTreeSet::new());
     let mut before = Vec::new();
     let writes = overlay.writes().writes().iter().zip(assigned);
     for (write, assigned) in writes.filter(|(write, _)| !write.is_void()) {
@@ -276,6 +278,7 @@ fn writes_of(
                     is_replaced || assigned.contains(&column)
                 });
                 if columns.is_empty() {
+                    unchanged.insert((write.table, &write.key));
                     continue;
                 }
                 RowChange::Update { key: key(), columns }
@@ -287,7 +290,7 @@ fn writes_of(
         };
         written.push(RowWrite { table: write.table, change });
     }
-    Ok(written)
+    Ok((written, unchanged))
 }
 
 /// Columns with other values than before, and those that are written whatever was there, but for
