@@ -25,7 +25,6 @@ use storage::{Catalog, Snapshot, Store};
 use types::{ColumnId, Height, Key, SqlState, Stamp, Stop, TableId, Value};
 
 use crate::programs::{LOG, load_by};
-use crate::session::{Action, Session};
 
 /// What a simulation has read.
 #[derive(Default)]
@@ -64,8 +63,17 @@ impl Recorder for Seen {
     }
 }
 
+/// A program that was simulated.
+pub(crate) struct Endorsed {
+    pub(crate) result: ProgramResult,
+    /// Of the snapshot.
+    pub(crate) height: Height,
+    /// What is ordered in its place.
+    pub(crate) work: Arc<Work>,
+}
+
 /// Simulate a program on the newest snapshot. `None`: it fails there, so that nothing is ordered.
-pub fn endorse(store: &Store, procedure: &Arc<Procedure>) -> Option<(Session, Arc<Work>)> {
+pub(crate) fn endorse(store: &Store, procedure: &Arc<Procedure>) -> Option<Endorsed> {
     let snapshot = store.snapshot();
     let height = snapshot.height();
     let catalog = Arc::clone(snapshot.catalog());
@@ -91,19 +99,17 @@ pub fn endorse(store: &Store, procedure: &Arc<Procedure>) -> Option<(Session, Ar
     });
     let writes = writes.collect();
     let work = Work::Interactive(Interactive { now_us: height as i64, rows, ranges, writes });
-    let (script, answers) = (vec![Action::Write(Arc::clone(procedure))], vec![Ok(result)]);
-    Some((Session::of_endorsed(script, answers, height), Arc::new(work)))
+    Some(Endorsed { result, height, work: Arc::new(work) })
 }
 
 /// Whether the program of an endorsed transaction writes, on the newest state of a store, what is
 /// written in its place: if not, both.
-pub fn differing_writes(
-    script: &[Action],
+pub(crate) fn differing_writes(
+    procedure: &Arc<Procedure>,
     ordered: &Work,
     catalog: &Arc<Catalog>,
     height: Height,
 ) -> Option<String> {
-    let [Action::Write(procedure)] = script else { return None };
     let on = |work: &Work| {
         let catalog = Arc::clone(catalog);
         let mut overlay = Overlay::new(catalog, storage::LATEST, moment(height), NoRecord);

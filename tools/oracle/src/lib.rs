@@ -37,7 +37,7 @@
 //! Absence: no concrete protocol.
 
 pub mod course;
-pub mod endorsed;
+mod endorsed;
 pub mod families;
 pub mod history;
 pub mod model;

@@ -16,7 +16,7 @@ use procedure::{Frame, ProgramResult};
 use storage::{Catalog, LATEST, Store};
 use types::{Error, Height, Stamp, Stop};
 
-use crate::endorsed::{differing_writes, sealed};
+use crate::endorsed::{Endorsed, differing_writes, endorse, sealed};
 use crate::programs::{OPERATIONS, Operation, QUERIES, random_calls, random_rows};
 use crate::recipe::Line;
 
@@ -70,19 +70,23 @@ impl Session {
         (session, Arc::new(work))
     }
 
-    pub(crate) fn of_endorsed(
-        script: Vec<Action>,
-        answers: Vec<Answer>,
-        height: Height,
-    ) -> Session {
-        Session { script, answers, height, is_endorsed: true }
+    /// A program that is simulated on the newest snapshot, and what is ordered in its place.
+    /// `None`: it fails there, so that nothing is ordered.
+    pub fn endorse(store: &Store, procedure: &Arc<Procedure>) -> Option<(Session, Arc<Work>)> {
+        let Endorsed { result, height, work } = endorse(store, procedure)?;
+        let (script, answers) = (vec![Action::Write(Arc::clone(procedure))], vec![Ok(result)]);
+        Some((Session { script, answers, height, is_endorsed: true }, work))
     }
 
     /// In which way what is ordered does something else than its program would on the newest state
     /// of another store.
     pub(crate) fn differs(&self, ordered: &Work, catalog: &Arc<Catalog>) -> Option<String> {
-        let differing = || differing_writes(&self.script, ordered, catalog, self.height);
-        self.is_endorsed.then(differing).flatten()
+        match self.script.as_slice() {
+            [Action::Write(procedure)] if self.is_endorsed => {
+                differing_writes(procedure, ordered, catalog, self.height)
+            }
+            _ => None,
+        }
     }
 
     /// The answers that the client would get on the newest state of another store.

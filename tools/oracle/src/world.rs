@@ -12,7 +12,6 @@ use std::sync::Arc;
 use concurrency::test_mode::{self, TestMode};
 use concurrency::{BlockOutcome, BlockReport, Outcome, Protocol, Work, WorkerPool};
 
-use crate::endorsed::endorse;
 use crate::programs::{LOG, TABLE, fill, schemas};
 use crate::recipe::{Line, Recipe, builder};
 use crate::session::Session;
@@ -162,7 +161,8 @@ impl World {
                         held.insert((later, at), Session::hold(&twin.subject, script));
                     }
                     Recipe::Endorsed { calls, .. } => {
-                        let endorsed = endorse(&twin.subject, &builder(calls).procedure());
+                        let procedure = builder(calls).procedure();
+                        let endorsed = Session::endorse(&twin.subject, &procedure);
                         held.extend(endorsed.map(|endorsed| ((later, at), endorsed)));
                     }
                     _ => {}

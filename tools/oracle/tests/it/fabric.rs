@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use concurrency::{Interactive, Outcome, Protocol, RowRequirement, Work, WorkerPool};
 use kit::random::Random;
-use oracle::endorsed::endorse;
 use oracle::programs::{Builder, Operation, TABLE, fill, random_work, schemas};
 use oracle::session::{Session, random_script};
 use oracle::{Twin, rows};
@@ -31,7 +30,7 @@ fn committed(protocol: &Arc<dyn Protocol>, twin: &mut Twin, block: Vec<Arc<Work>
 fn endorsed(twin: &Twin, operations: &[(Operation, i64)]) -> (Session, Arc<Work>) {
     let mut builder = Builder::default();
     operations.iter().for_each(|&(operation, key)| builder.push(operation, key, 3));
-    endorse(&twin.subject, &builder.procedure()).expect("a program that ends well")
+    Session::endorse(&twin.subject, &builder.procedure()).expect("a program that ends well")
 }
 
 /// Which transactions of a block ended well, where all were endorsed.

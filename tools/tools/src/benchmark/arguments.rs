@@ -98,17 +98,17 @@ pub struct Network {
     pub smoke: bool,
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+fn rate(text: &str) -> anyhow::Result<f64> {
     match text.parse() {
         Ok(rate) if (0.1..=1e6).contains(&rate) => Ok(rate),
-        _ => Err("a number from 0.1 to 1000000 is expected".into()),
+        _ => anyhow::bail!("a number from 0.1 to 1000000 is expected"),
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+fn seconds(text: &str) -> anyhow::Result<f64> {
     match text.parse() {
         Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds, a day at most, is expected".into()),
+        _ => anyhow::bail!("a number of seconds, a day at most, is expected"),
     }
 }
 

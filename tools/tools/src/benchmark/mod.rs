@@ -9,6 +9,7 @@ mod machine;
 mod network;
 mod postgres;
 mod progress;
+mod refusals;
 mod scripts;
 
 use anyhow::{Context, Result};
@@ -19,6 +20,7 @@ use arguments::{Bench, Comparison, Special};
 use node::cli::{Exit, Output};
 use node::config::Settings;
 use progress::Progress;
+use refusals::refuse_a_debug_build;
 
 pub fn run(arguments: &Bench, output: Output) -> Result<Exit> {
     let done = match &arguments.special {
@@ -39,23 +41,6 @@ pub fn run(arguments: &Bench, output: Output) -> Result<Exit> {
         }
         Err(error) => Err(error),
     })
-}
-
-/// A protocol that there is none of.
-fn wrong_protocol(error: &types::Error) -> PlanError {
-    let hint = error.fields().hint.clone().unwrap_or_default();
-    PlanError { message: error.message().to_owned(), hint }
-}
-
-/// Figures of a build without optimisation would be taken for figures.
-fn refuse_a_debug_build(smoke: bool) -> Result<(), PlanError> {
-    if cfg!(debug_assertions) && !smoke {
-        return Err(PlanError {
-            message: "this is a build without optimisation, whose figures mean nothing".into(),
-            hint: "Build with --release, or see whether it works with --smoke.".into(),
-        });
-    }
-    Ok(())
 }
 
 fn compare(arguments: &Comparison, output: Output) -> Result<Exit> {

@@ -30,6 +30,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
 use super::arguments::{Network, Switch};
+use super::refusals::{refuse_a_debug_build, wrong_protocol};
 use ledgers::Ledger;
 use load::{End, Load, Pace};
 use node::cli::{Exit, Output};
@@ -41,10 +42,10 @@ struct Measured {
 }
 
 pub fn run(arguments: &Network, output: Output) -> Result<Exit> {
-    super::refuse_a_debug_build(arguments.smoke)?;
+    refuse_a_debug_build(arguments.smoke)?;
     for protocol in &arguments.protocol {
         let check = protocols::by_name(protocol);
-        check.map_err(|error| super::wrong_protocol(&error))?;
+        check.map_err(|error| wrong_protocol(&error))?;
     }
     let workload = arguments.workload.make(None)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
