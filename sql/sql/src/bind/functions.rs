@@ -279,15 +279,14 @@ impl Binder<'_> {
             for argument in arguments {
                 let input = self.resolved(argument.clone())?;
                 let input = self.shown(input)?;
-                self.needs_plain_text(&input.data_type)?;
-                inputs.push(input.expr);
+                inputs.push(self.moment_as_text(input)?.expr);
             }
             return Ok(Some(called(function, inputs, T::Text)));
         }
         if matches!((name, arguments.len()), ("quote_literal" | "quote_nullable", 1)) {
             let function = if name == "quote_literal" { QuoteLiteral } else { QuoteNullable };
             let input = self.resolved(arguments[0].clone())?;
-            self.needs_plain_text(&input.data_type)?;
+            let input = self.moment_as_text(input)?;
             let text = self.coerce(input, &T::Text, CastContext::Explicit)?;
             return Ok(Some(called(function, vec![text], T::Text)));
         }

@@ -113,6 +113,19 @@ impl Binder<'_> {
         }
     }
 
+    /// A moment as the text that the session shows; others as they are.
+    ///
+    /// # Errors
+    /// As [`needs_plain_text`](Binder::needs_plain_text).
+    pub(super) fn moment_as_text(&mut self, input: Typed) -> Result<Typed> {
+        if matches!(input.data_type, DataType::Timestamptz(_)) {
+            let text = self.coerce(input, &DataType::Text, CastContext::Explicit)?;
+            return Ok(Typed::new(text, DataType::Text));
+        }
+        self.needs_plain_text(&input.data_type)?;
+        Ok(input)
+    }
+
     pub(super) fn datetime_function(
         &mut self,
         name: &str,

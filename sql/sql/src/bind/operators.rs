@@ -79,7 +79,8 @@ impl Binder<'_> {
             if !Zone::matters(&side.data_type, &result) {
                 continue;
             }
-            if matches!(side.expr, Expr::Const(_)) {
+            let is_moment = matches!(side.data_type, DataType::Timestamptz(_));
+            if is_moment && result.is_string() || matches!(side.expr, Expr::Const(_)) {
                 let text = self.coerce(side.clone(), &result, CastContext::Explicit)?;
                 *side = Typed::new(text, result.clone());
             } else {
@@ -295,7 +296,9 @@ fn is_element_of(element: &Typed, array: &Typed) -> bool {
 fn beside_text(side: Typed) -> Typed {
     match side.data_type {
         DataType::Float4 => as_digits(side, &DataType::Text),
-        _ if side.data_type.is_network() => Typed::new(network_text(side.expr, false, DataType::Text), DataType::Text),
+        _ if side.data_type.is_network() => {
+            Typed::new(network_text(side.expr, false, DataType::Text), DataType::Text)
+        }
         _ => side,
     }
 }

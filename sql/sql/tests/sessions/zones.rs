@@ -51,7 +51,7 @@ fn what_a_session_writes_is_the_moment_that_its_clocks_show() {
 }
 
 #[test]
-fn constants_are_converted_and_what_rows_hold_is_refused() {
+fn constants_are_converted_and_what_is_recorded_of_rows_is_refused() {
     block_on(async {
         let node = Node::new("serial");
         let mut client = node.session();
@@ -71,21 +71,40 @@ fn constants_are_converted_and_what_rows_hold_is_refused() {
             client.number("SELECT extract(epoch FROM at)::bigint FROM t").await,
             1_719_835_200
         );
-        for refused in [
-            "SELECT at::date FROM t",
-            "SELECT at::text FROM t",
-            "SELECT 'x' || at FROM t",
-            "SELECT concat(a, at) FROM t",
-            "SELECT date_trunc('day', at) FROM t",
-            "SELECT extract(hour FROM at) FROM t",
-            "SELECT 1 FROM t WHERE at > d",
-            "SELECT current_date",
+        for (read, shown) in [
+            ("SELECT (at::date)::text FROM t", "2024-07-01"),
+            ("SELECT at::text FROM t", "2024-07-01 08:00:00-04"),
+            ("SELECT 'x' || at FROM t", "x2024-07-01 08:00:00-04"),
+            ("SELECT concat(a, at) FROM t", "12024-07-01 08:00:00-04"),
+            ("SELECT quote_literal(at) FROM t", "'2024-07-01 08:00:00-04'"),
+            ("SELECT date_trunc('day', at)::text FROM t", "2024-07-01 00:00:00-04"),
+            ("SELECT extract(hour FROM at)::text FROM t", "8"),
+            ("SELECT (at > d)::text FROM t", "true"),
+            ("SELECT (current_date = now()::date)::text", "true"),
+            ("SELECT (at AT TIME ZONE 'Asia/Tokyo')::text FROM t", "2024-07-01 21:00:00"),
+        ] {
+            assert_eq!(text(&mut client, read).await, shown, "{read}");
+        }
+        for recorded in [
             "INSERT INTO t SELECT 2, at, at::date FROM t",
             "UPDATE t SET d = at::date",
+            "UPDATE t SET d = current_date",
+            "UPDATE t SET at = date_trunc('day', at)",
+            "DELETE FROM t WHERE extract(hour FROM at) = 8",
+            "CREATE TABLE u AS SELECT at::date AS day FROM t",
         ] {
-            let refusal = client.run(refused).await;
-            assert_eq!(code(refusal), SqlState::FEATURE_NOT_SUPPORTED, "{refused}");
+            let refusal = client.run(recorded).await;
+            assert_eq!(code(refusal), SqlState::FEATURE_NOT_SUPPORTED, "{recorded}");
         }
+        client.run("SET timezone = 'UTC'").await.unwrap();
+        for recorded in [
+            "UPDATE t SET d = at AT TIME ZONE 'Asia/Tokyo'",
+            "UPDATE t SET at = date_trunc('day', at, 'Asia/Tokyo')",
+        ] {
+            let refusal = client.run(recorded).await;
+            assert_eq!(code(refusal), SqlState::FEATURE_NOT_SUPPORTED, "{recorded}");
+        }
+        client.run("SET timezone = 'america/new_york'").await.unwrap();
         // A view's constants are moments since it was made.
         client.run("CREATE VIEW v AS SELECT a FROM t WHERE at > '2024-07-01 11:00'").await.unwrap();
         assert_eq!(client.number("SELECT a FROM v").await, 1);
@@ -160,8 +179,8 @@ fn what_a_statement_writes_is_recorded_in_utc() {
             assert_eq!(utc.number(local).await, 1, "{protocol}");
             assert_eq!(text(&mut utc, "SELECT x FROM t WHERE a = 2").await, "06:00");
             assert_eq!(text(&mut utc, "SELECT x FROM t WHERE a = 3").await, "'");
-            // One literal is a moment in one column, and what clocks show in another: an INSERT says
-            // which is which, of other statements it is found out too late.
+            // One literal is a moment in one column, and what clocks show in another: an INSERT
+            // says which is which, of other statements it is found out too late.
             let inserted = "INSERT INTO t VALUES (7, '2024-01-01 06:00'::timestamp,
                                                   '2024-01-01 06:00'::timestamp, NULL)";
             chicago.run(inserted).await.unwrap();
