@@ -4,8 +4,8 @@
 //! PostgreSQL's own. Names with a SQL-standard spelling (`character varying(20)`) are written that
 //! way, since that is what error messages, `pg_typeof` and `\d` show.
 //!
-//! Departures: no scale of a `numeric` is negative; `char` always has a length. Values of `real` are
-//! those of `double precision` that it has, too; the type says how they are rounded and shown.
+//! Departures: no scale of a `numeric` is negative; `char` always has a length. Values of `real`
+//! are those of `double precision` that it has, too; the type says how they are rounded and shown.
 
 mod names;
 

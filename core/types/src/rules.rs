@@ -8,8 +8,8 @@
 //!   | length of the name: u8 | name | at_s: i64, ahead_s: i32 | at_s: i64, ahead_s: i32 | …
 //! ```
 //!
-//! From `at_s` on, in seconds since 2000 and in UTC, clocks are `ahead_s` ahead of UTC; integers are
-//! little-endian, changes ascend, and the first is at `i64::MIN`. Changes end with [`YEAR_MAX`]:
+//! From `at_s` on, in seconds since 2000 and in UTC, clocks are `ahead_s` ahead of UTC; integers
+//! are little-endian, changes ascend, and the first is at `i64::MIN`. They end with [`YEAR_MAX`]:
 //! rules follow the calendar, which repeats, so a later year has the clocks of one before that
 //! begins with the same day of the week.
 //!

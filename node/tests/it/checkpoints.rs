@@ -146,7 +146,7 @@ fn checkpoints_come_by_themselves() {
     assert_eq!(code, Some(0), "{verified}");
     assert!(verified["from_checkpoint"].as_u64() >= Some(5));
 
-    // As a crash leaves one between its file's making and its writing, and one that holds cut short.
+    // As a crash leaves one between its file's making and its writing.
     let head = verified["height"].as_u64().unwrap();
     let manifest = |height: u64| data.join(format!("checkpoints/{height:020}.manifest"));
     std::fs::write(manifest(head), []).unwrap();

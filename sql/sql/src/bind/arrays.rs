@@ -272,7 +272,7 @@ pub(super) fn are_arrays(left: &Typed, right: &Typed) -> bool {
 fn character_from_0(name: Expr, index: Expr) -> Typed {
     let one = || Expr::Const(Value::Int(1));
     let (left, right, result) = (Box::new(index), Box::new(one()), DataType::Int8);
-    let place = Expr::Binary { op: procedure::BinaryOp::Add, left, right, result };
+    let place = Expr::Binary { op: BinaryOp::Add, left, right, result };
     let result = DataType::System(SystemType::Char);
     let arguments = [name, fold(place), one()].into();
     let expr = Expr::Call { function: Function::Substring, arguments, result: result.clone() };

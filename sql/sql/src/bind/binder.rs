@@ -631,9 +631,9 @@ pub(super) fn network_text(address: Expr, shown: bool, result: DataType) -> Expr
     fold(Expr::Call { function: Function::NetworkText, arguments, result })
 }
 
-/// A value, or each of an array, as clients are shown it: of an enum its label, of `char(n)` all its
-/// blanks, an address without the length of its network, if that is the whole address and the type
-/// is a host's.
+/// A value, or each of an array, as clients are shown it: of an enum its label, of `char(n)` all
+/// its blanks, an address without the length of its network, if that is the whole address and the
+/// type is a host's.
 pub(super) fn as_shown(value: Expr, data_type: &DataType) -> Expr {
     match data_type {
         DataType::Char(length) => return padded(value, *length),

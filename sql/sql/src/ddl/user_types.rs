@@ -4,7 +4,8 @@
 //! about a type touches a row: rows hold positions ([`types::enums`]), which neither a new label
 //! nor another name changes.
 //!
-//! A label that is renamed is renamed in the views that name it ([`relabelled`](super::relabelled)).
+//! A label that is renamed is renamed in the views that name it
+//! ([`relabelled`](super::relabelled)).
 //!
 //! Departure: values that a transaction has added may be used in it at once.
 

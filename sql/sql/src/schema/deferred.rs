@@ -16,8 +16,8 @@
 //! defers a key but in a transaction that looks at it afterwards ([`Unchecked`]), and no schema
 //! change in between that would have the look find another key, or none ([`keeps_pending`]).
 //!
-//! What is UNIQUE and can wait is looked at when a statement ends, if not later: one whose rows break
-//! it one by one is run without it, be it a transaction by itself, and followed by the look.
+//! What is UNIQUE and can wait is looked at when a statement ends, if not later: one whose rows
+//! break it one by one is run without it, be it a transaction by itself, and followed by the look.
 //!
 //! *Departure.* A routine and a COPY look at a deferred key when a statement ends, and at what is
 //! UNIQUE row by row; any statement looks at a foreign key that is

@@ -5,8 +5,9 @@
 //! ([`Zone`]), and what it hands to the ledger are moments.
 //!
 //! The database's rules end with [`YEAR_MAX`], and repeat as [`types::rules`] says. (Morocco's
-//! follow the moon until 2087, and differ.) Before 1970 places that have agreed since then share one
-//! history, as the database has it; a PostgreSQL whose zones were built with `backzone` knows more.
+//! follow the moon until 2087, and differ.) Before 1970 places that have agreed since then share
+//! one history, as the database has it; a PostgreSQL whose zones were built with `backzone` knows
+//! more.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
