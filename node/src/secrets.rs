@@ -123,12 +123,16 @@ fn read_or_make(path: &Path) -> Result<[u8; 32]> {
     }
 }
 
+/// Half of one would be refused at the next start, so it has its name once it is whole.
 fn write_new(path: &Path, secret: &[u8; 32]) -> std::io::Result<()> {
-    let mut file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{}", to_hex(secret)).inspect_err(|_| {
-        // Half of one would be refused at the next start.
-        let _ = std::fs::remove_file(path);
-    })
+    let unfinished = path.with_extension("new");
+    let mut options = std::fs::File::options();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(&unfinished)?;
+    writeln!(file, "{}", to_hex(secret))?;
+    file.sync_all()?;
+    std::fs::rename(&unfinished, path)?;
+    path.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
 }
 
 /// Bits that cannot be guessed, from the system.
