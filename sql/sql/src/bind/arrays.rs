@@ -96,35 +96,12 @@ impl Binder<'_> {
             return Err(Error::unsupported("this kind of subscript"));
         }
         let DataType::Array(element) = array.data_type else {
-            return self.byte_of_name(scope, array, index);
+            return Err(no_subscripts(&array.data_type));
         };
         let index = self.expression(scope, index)?;
         let index = self.coerce(index, &DataType::Int4, CastContext::Assignment)?;
         let expr = Expr::Element { array: Box::new(array.expr), index: Box::new(index) };
         Ok(Typed::new(fold(expr), *element))
-    }
-
-    /// A name is an array of characters, counted from 0.
-    ///
-    /// # Errors
-    /// 42804 for what is no name.
-    fn byte_of_name(&mut self, scope: &Scope, name: Typed, index: &ast::Expr) -> Result<Typed> {
-        if name.data_type != DataType::System(SystemType::Name) {
-            return Err(no_subscripts(&name.data_type));
-        }
-        let index = self.expression(scope, index)?;
-        let index = self.coerce(index, &DataType::Int4, CastContext::Assignment)?;
-        let one = || Expr::Const(Value::Int(1));
-        let place = Expr::Binary {
-            op: BinaryOp::Add,
-            left: Box::new(index),
-            right: Box::new(one()),
-            result: DataType::Int4,
-        };
-        let arguments = [name.expr, fold(place), one()].into();
-        let result = DataType::Text;
-        let expr = Expr::Call { function: Function::Substring, arguments, result };
-        Ok(Typed::new(fold(expr), DataType::System(SystemType::Char)))
     }
 
     /// `a[lower:upper]`, each of which may be left out.
