@@ -22,12 +22,13 @@ use std::ops::ControlFlow;
 use datafusion::arrow::datatypes::Field;
 use datafusion::sql::sqlparser::ast::{
     self, DataType as AstType, ExactNumberInfo, Expr, OrderBy, OrderByKind, Query, Select,
-    SelectItem, SetExpr, TableFactor, TimezoneInfo, Value, VisitMut, VisitorMut, visit_expressions,
+    SelectItem, SetExpr, TableFactor, TimezoneInfo, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use sql::bind::output_name;
 use sql::names::fold;
+use sql::walk;
 use types::{DataType, Result};
 
 use crate::plan::NOW;
@@ -51,7 +52,7 @@ impl<'a> Rewriter<'a> {
     }
 
     pub(crate) fn rewrite(&mut self, query: &mut Query) -> Result<()> {
-        match query.visit(self) {
+        match walk::change(query, self) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(error) => Err(error),
         }
@@ -186,7 +187,7 @@ fn check_query(query: &Query) -> Result<()> {
         let is_union = matches!(&*table.query.body, SetExpr::SetOperation { .. });
         let names_itself = || {
             let name = table.alias.name.value.as_str();
-            ast::visit_relations(&table.query, |relation| match relation.0.as_slice() {
+            walk::relations(&table.query, |relation| match relation.0.as_slice() {
                 [ast::ObjectNamePart::Identifier(part)] if part.value == name => {
                     ControlFlow::Break(())
                 }
@@ -223,7 +224,7 @@ fn orders_by_an_alias_within(query: &Query) -> bool {
         return false;
     };
     let names_alias = |key: &Expr| {
-        visit_expressions(key, |part| match part {
+        walk::expressions(key, |part| match part {
             Expr::Identifier(name) if aliases.contains(&name.value.as_str()) => {
                 ControlFlow::Break(())
             }
@@ -346,7 +347,7 @@ fn rounded(call: &ast::Function) -> Option<Expr> {
 fn is_small(expr: &Expr) -> bool {
     const NODES_MAX: usize = 32;
     let mut nodes = 0;
-    let counted = visit_expressions(expr, |_| {
+    let counted = walk::expressions(expr, |_| {
         nodes += 1;
         match nodes <= NODES_MAX {
             true => ControlFlow::Continue(()),
@@ -565,7 +566,7 @@ fn has_query(expr: &Expr) -> bool {
         Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Subquery(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    visit_expressions(expr, is_query).is_break()
+    walk::expressions(expr, is_query).is_break()
 }
 
 /// What PostgreSQL calls a query's columns.

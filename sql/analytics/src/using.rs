@@ -20,10 +20,11 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Ident, JoinConstraint as Constraint, JoinOperator as Kind, OrderByKind, Query,
-    Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, VisitorMut,
 };
 use sql::bind::output_name;
 use sql::names::{fold, not_in_side, twice_in_side};
+use sql::walk;
 use types::{DataType, Error, Result};
 
 use crate::names::Names;
@@ -37,7 +38,7 @@ pub(crate) fn written_out(
     types: &[Option<DataType>],
 ) -> Result<()> {
     let mut joins = Joins { names, types, withs: Vec::new() };
-    match query.visit(&mut joins) {
+    match walk::change(query, &mut joins) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -72,7 +73,7 @@ impl VisitorMut for Joins<'_> {
         let all = with.as_mut().map(|with| std::mem::take(&mut with.cte_tables));
         self.withs.push(with);
         for mut cte in all.into_iter().flatten() {
-            cte.query.visit(self)?;
+            walk::change(&mut cte.query, self)?;
             if let Some(Some(known)) = self.withs.last_mut() {
                 known.cte_tables.push(cte);
             }
@@ -163,14 +164,14 @@ impl Joins<'_> {
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item {
                 let name = output_name(expr);
-                _ = expr.visit(&mut meanings);
+                _ = walk::change(expr, &mut meanings);
                 if output_name(expr) != name {
                     let alias = Ident::with_quote('"', name);
                     *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
                 }
             }
         }
-        _ = select.visit(&mut meanings);
+        _ = walk::change(select, &mut meanings);
         Ok(all)
     }
 
@@ -196,7 +197,7 @@ impl Joins<'_> {
         }
         // Before it is planned, and then not again.
         if let TableFactor::Derived { subquery, .. } = factor
-            && let ControlFlow::Break(error) = subquery.visit(self)
+            && let ControlFlow::Break(error) = walk::change(subquery, self)
         {
             return Err(error);
         }
@@ -357,7 +358,7 @@ fn order_by(query: &mut Query, columns: &[Column]) {
         let is_output =
             matches!(&key.expr, Expr::Identifier(name) if outputs.contains(&fold(name)));
         if !is_output {
-            _ = key.expr.visit(&mut Meanings { columns, depth: 0 });
+            _ = walk::change(&mut key.expr, &mut Meanings { columns, depth: 0 });
         }
     }
 }

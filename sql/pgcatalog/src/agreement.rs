@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use procedure::Column;
 use sql::analytical_engine::AnalyticalPlan;
-use sqlparser::ast::{self, Expr, Value, visit_expressions};
+use sqlparser::ast::{self, Expr, Value};
 use types::DataType;
 
 use crate::query::Prepared;
@@ -52,7 +52,7 @@ pub(crate) fn are_alike(query: &ast::Query, theirs: &[Column], own: &Prepared) -
         let is_number = matches!(ours.data_type, DataType::Numeric(_));
         is_number && (theirs.data_type != ours.data_type || is_free(&ours.data_type))
     });
-    let patterns = visit_expressions(query, |expr| match is_written(expr) {
+    let patterns = sql::walk::expressions(query, |expr| match is_written(expr) {
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),
     });

@@ -194,7 +194,7 @@ fn check_casts(query: &ast::Query) -> Result<()> {
             }
         }
     }
-    match ast::Visit::visit(query, &mut Search) {
+    match sql::walk::read(query, &mut Search) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }

@@ -46,3 +46,4 @@ pub use syntax::normalise::{Literal, Normalised, normalise};
 pub use syntax::parse::parse;
 pub use syntax::parsed::Parsed;
 pub use syntax::table_as::TableAs;
+pub use syntax::walk;

@@ -79,7 +79,7 @@ fn look<'a>(
     about: &mut About,
 ) {
     let mut named = Named::default();
-    let _ = ast::Visit::visit(query, &mut named);
+    let _ = sql::walk::read(query, &mut named);
     for parts in &named.relations {
         let is_cte = matches!(parts.as_slice(), [name] if named.ctes.contains(name));
         let is_called = named.functions.contains(parts);

@@ -21,6 +21,7 @@ use super::system::{
 use crate::schema::catalog::Catalog;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::fold as fold_name;
+use crate::syntax::walk;
 
 /// Expressions, queries and columns that a statement may come to, with those of the views that it
 /// reads: they are memory before anything runs.
@@ -70,7 +71,7 @@ fn locks(query: &ast::Query) -> bool {
             }
         }
     }
-    ast::Visit::visit(query, &mut Locks).is_break()
+    walk::read(query, &mut Locks).is_break()
 }
 
 /// The highest number of a parameter.
@@ -88,7 +89,7 @@ fn placeholders(query: &ast::Query) -> usize {
         }
     }
     let mut highest = Highest(0);
-    let _ = ast::Visit::visit(query, &mut highest);
+    let _ = walk::read(query, &mut highest);
     highest.0
 }
 

@@ -15,7 +15,7 @@
 use std::ops::ControlFlow;
 
 use procedure::{Column, Expr, Output};
-use sqlparser::ast::{self, Spanned, Visit, Visitor};
+use sqlparser::ast::{self, Spanned, Visitor};
 use types::cast::CastContext;
 use types::{DataType, Error, Result};
 
@@ -25,6 +25,7 @@ use super::output_names::output_name;
 use super::routine::function_call;
 use crate::bind::statement::{Level, Program, SessionCall, SessionFunction, Statement};
 use crate::syntax::names::{fold, function_name};
+use crate::syntax::walk;
 
 /// What a function takes, by the number of its arguments, and what it gives.
 type Signature = (SessionFunction, Vec<DataType>, DataType);
@@ -227,7 +228,7 @@ fn calls_session(expr: &ast::Expr) -> bool {
             }
         }
     }
-    expr.visit(&mut Search).is_break()
+    walk::read(expr, &mut Search).is_break()
 }
 
 /// Whether all such calls in an expression are made, whatever its values are, and once.

@@ -31,6 +31,7 @@ use crate::bind::statement::Statement;
 use crate::schema::catalog::Catalog;
 use crate::syntax::changes::{modifying, names_changes};
 use crate::syntax::names::{fold, object_name};
+use crate::syntax::walk;
 
 /// What the copies of a query may come to, one for each place that reads it, before it is read once
 /// instead. A plan knows more of a copy than of rows that are there: which of them are wanted.
@@ -252,7 +253,7 @@ fn weight_of(query: &Query) -> usize {
 /// How often a name stands where a relation's does, in a statement and all that is within it.
 fn places_of(name: &str, query: &ast::Query) -> usize {
     let mut places = 0;
-    let _ = ast::visit_relations(query, |relation| {
+    let _ = walk::relations(query, |relation| {
         if let [ast::ObjectNamePart::Identifier(part)] = relation.0.as_slice()
             && fold(part) == name
         {

@@ -37,6 +37,7 @@ use crate::schema::catalog::{Catalog, DeclaredIndex, Generated, KeyPart, Table};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::{as_sql, fold, quoted_if_needed};
 use crate::syntax::renamed::with_column_renamed;
+use crate::syntax::walk;
 
 /// What `pg_index.indoption` says.
 const DESCENDING: u8 = 1;
@@ -290,7 +291,7 @@ fn spelled(mut expr: &ast::Expr) -> String {
             false => ast::Ident::with_quote('"', folded),
         };
     };
-    let _ = ast::visit_expressions_mut(&mut shown, |expr| {
+    let _ = walk::change_expressions(&mut shown, |expr| {
         match expr {
             ast::Expr::Identifier(name) => plain(name),
             ast::Expr::Function(call) => {

@@ -21,6 +21,7 @@ use super::apply::Transition;
 use crate::bind::Binder;
 use crate::schema::catalog::{Catalog, View};
 use crate::settings::session_info::SessionInfo;
+use crate::syntax::walk;
 
 /// Of one view, so that a change of the schema takes no longer than its text can say.
 const STRINGS_MAX: usize = 64;
@@ -125,7 +126,7 @@ fn put_string(query: &mut ast::Query, label: &str, places: &[usize], new: &str) 
 
 fn each_string(query: &mut ast::Query, mut visit: impl FnMut(&mut String)) {
     let ControlFlow::<std::convert::Infallible>::Continue(()) =
-        ast::visit_expressions_mut(query, |expr| {
+        walk::change_expressions(query, |expr| {
             if let ast::Expr::Value(value) = expr
                 && let ast::Value::SingleQuotedString(text)
                 | ast::Value::EscapedStringLiteral(text)

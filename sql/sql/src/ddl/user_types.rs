@@ -23,6 +23,7 @@ use crate::schema::catalog::{Catalog, Commented, Table, View};
 use crate::schema::user_types::{FIRST_USER, is_of, names_type, uses_type};
 use crate::syntax::names::{bare, beside, fold, key, no_schema, object_name};
 use crate::syntax::user_types::TypeStatement;
+use crate::syntax::walk;
 
 pub(super) fn no_type(key: &str) -> Error {
     Error::new(SqlState::UNDEFINED_OBJECT, format!("type \"{key}\" does not exist"))
@@ -270,7 +271,7 @@ impl Catalog {
 
     /// Whether the text of a view has the type's name.
     fn view_names_type(&self, view: &View, of: &EnumType) -> bool {
-        ast::visit_expressions(&view.query, |expr| {
+        walk::expressions(&*view.query, |expr| {
             let named = match expr {
                 ast::Expr::Cast { data_type, .. } => Some(data_type),
                 ast::Expr::TypedString(typed) => Some(&typed.data_type),

@@ -25,6 +25,7 @@ use super::apply::{Transition, relation_exists};
 use crate::schema::catalog::{Catalog, View};
 use crate::schema::widths;
 use crate::syntax::names::{fold, object_name, schema_of};
+use crate::syntax::walk;
 
 impl Transition {
     pub(super) fn create_view(&mut self, create: &ast::CreateView) -> Result<()> {
@@ -217,7 +218,7 @@ pub(super) fn relations(catalog: &Catalog, query: &ast::Query) -> Result<BTreeSe
     let mut own = BTreeSet::new();
     common_tables(query, &mut own);
     let mut found = BTreeSet::new();
-    let read = ast::visit_relations(query, |name| {
+    let read = walk::relations(query, |name| {
         let system = |part: &ast::ObjectNamePart| {
             let name = part.to_string().to_ascii_lowercase();
             let is_own = catalog.temporary_schema() == Some(name.trim_matches('"'));
@@ -257,7 +258,7 @@ fn common_tables(query: &ast::Query, names: &mut BTreeSet<String>) {
             ControlFlow::Continue(())
         }
     }
-    let _ = ast::Visit::visit(query, &mut Collector(names));
+    let _ = walk::read(query, &mut Collector(names));
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! cuts such a stretch out and sqlparser parses it. A stretch ends at a word that is not inside
 //! parentheses and not between CASE and END.
 
-use sqlparser::ast::{self, VisitMut};
+use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Word};
@@ -18,6 +18,7 @@ use crate::syntax::clauses::normalize;
 use crate::syntax::depth::check_tokens;
 use crate::syntax::dialect::Ledger;
 use crate::syntax::path::SearchPath;
+use crate::syntax::walk::Tree;
 
 /// The token that stands for `..`, which SQL does not have.
 const RANGE: &str = "..";
@@ -243,7 +244,7 @@ impl<'a> Tokens<'a> {
         self.parse(|parser| parser.parse_comma_separated(one))
     }
 
-    fn parse<T: VisitMut>(
+    fn parse<T: Tree>(
         self,
         parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>,
     ) -> Result<T> {

@@ -37,7 +37,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{self, Ident, ObjectName, VisitMut, VisitorMut};
+use sqlparser::ast::{self, Ident, ObjectName, VisitorMut};
 use types::{Error, Result, SqlState};
 
 use crate::schema::catalog::{Catalog, View};
@@ -46,6 +46,7 @@ use crate::syntax::parse::name_in;
 use crate::syntax::parsed::{Body, Parsed};
 use crate::syntax::path::SearchPath;
 use crate::syntax::sequence::sequence_text;
+use crate::syntax::walk::{self, Tree};
 
 impl SearchPath {
     /// Those that there are, without the system's, which come first whatever the path says.
@@ -170,7 +171,7 @@ impl SearchPath {
     }
 
     /// The same for a part of a routine's body.
-    pub(crate) fn resolve_part(&self, catalog: &Catalog, part: &mut impl VisitMut) -> Result<()> {
+    pub(crate) fn resolve_part(&self, catalog: &Catalog, part: &mut dyn Tree) -> Result<()> {
         let catalog = catalog.ledger();
         match self.is_usual(catalog) {
             true => Ok(()),
@@ -245,8 +246,8 @@ impl<'a> Resolver<'a> {
         Resolver { catalog, schemas, common, taken, is_call, spells, met_temporary, is_alone }
     }
 
-    fn visit(&mut self, part: &mut impl VisitMut) -> Result<()> {
-        match VisitMut::visit(part, self) {
+    fn visit(&mut self, part: &mut dyn Tree) -> Result<()> {
+        match walk::change(part, self) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(error) => Err(error),
         }
@@ -359,7 +360,7 @@ impl VisitorMut for Resolver<'_> {
                 with.cte_tables.iter().for_each(|table| add(self, table));
             }
             for table in &mut with.cte_tables {
-                VisitMut::visit(&mut table.query, self)?;
+                walk::change(&mut table.query, self)?;
                 add(self, table);
             }
         }

@@ -24,6 +24,7 @@ use types::ColumnId;
 use super::catalog::{Catalog, Table, View};
 use crate::syntax::names::{bare, object_name, quoted};
 use crate::syntax::parse::parse_query;
+use crate::syntax::walk;
 
 /// How many columns each table has that a view is about to read.
 pub(crate) fn widths(catalog: &Catalog, reads: &BTreeSet<String>) -> BTreeMap<String, ColumnId> {
@@ -48,7 +49,7 @@ impl View {
             return Cow::Borrowed(&self.query);
         }
         let mut query = (*self.query).clone();
-        let ControlFlow::Continue(()) = ast::VisitMut::visit(&mut query, &mut narrowing);
+        let ControlFlow::Continue(()) = walk::change(&mut query, &mut narrowing);
         Cow::Owned(query)
     }
 }

@@ -33,6 +33,7 @@ use crate::settings::Executor;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::{is_no_catalog, object_name};
 use crate::syntax::parsed::Parsed;
+use crate::syntax::walk;
 use procedure::{Interrupt, Output};
 
 /// Queries that a session may have begun and not fetched to their end. Each holds memory that
@@ -67,7 +68,7 @@ fn check_reads(
     query: &ast::Query,
     depth: usize,
 ) -> Result<()> {
-    let read = ast::visit_relations(query, |name| {
+    let read = walk::relations(query, |name| {
         let check = || -> Result<()> {
             let Ok(key) = object_name(name) else { return Ok(()) };
             let Some(object) = catalog.relation_object(&key) else { return Ok(()) };
@@ -202,7 +203,7 @@ impl Session {
         let text = parsed.text.to_ascii_lowercase();
         let Some(query) = parsed.query() else { return true };
         let (catalog, mut is_of_none) = (&versioned.catalog, true);
-        let named = ast::visit_relations(query, |name| {
+        let named = walk::relations(query, |name| {
             is_of_none = false;
             let name = object_name(name).unwrap_or_default();
             let has_times = catalog.find_table(&name).map(|table| {

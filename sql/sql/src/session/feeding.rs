@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use concurrency::{Statement as Call, Work};
-use sqlparser::ast::{self, VisitMut, VisitorMut};
+use sqlparser::ast::{self, VisitorMut};
 use types::{DataType, Error, Result, SqlState, TableId, Value};
 
 use super::answer::Answer;
@@ -27,6 +27,7 @@ use crate::syntax::merge;
 use crate::syntax::names::{as_sql, fold, object_name, quoted};
 use crate::syntax::parse::parse;
 use crate::syntax::parsed::Body;
+use crate::syntax::walk;
 
 impl Session {
     pub(super) async fn answer_fed(
@@ -41,7 +42,7 @@ impl Session {
         let Body::Statement(statement) = &mut parsed.body else { return Err(not_fed()) };
         let first = prepared.bound.parameters.len();
         let mut feeder = Feeder { catalog: &catalog, first, fed: Vec::new() };
-        if let ControlFlow::Break(error) = VisitMut::visit(&mut **statement, &mut feeder) {
+        if let ControlFlow::Break(error) = walk::change(&mut **statement, &mut feeder) {
             return Err(error);
         }
         let (mut types, mut given) = (prepared.bound.parameters.clone(), parameters.to_vec());

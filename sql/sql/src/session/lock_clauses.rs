@@ -2,13 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{self, LockType, NonBlock, Visit};
+use sqlparser::ast::{self, LockType, NonBlock};
 use types::{Error, Result, SqlState, TableId};
 
 use crate::schema::catalog::Catalog;
 use crate::syntax::locks::check_rows;
 use crate::syntax::names::{fold, object_name};
 use crate::syntax::parsed::{Body, Parsed};
+use crate::syntax::walk;
 
 /// What a SELECT says about locks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -159,6 +160,6 @@ pub(super) fn locking_queries(parsed: &Parsed) -> Vec<ast::Query> {
         _ => return Vec::new(),
     }
     let mut find = Find::default();
-    _ = statement.visit(&mut find);
+    _ = walk::read(&**statement, &mut find);
     if find.nested { Vec::new() } else { find.found }
 }

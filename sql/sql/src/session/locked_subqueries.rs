@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use procedure::{Output, Row};
-use sqlparser::ast::{self, VisitMut};
+use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::answer::Answer;
@@ -30,6 +30,7 @@ use crate::bind::statement::Program;
 use crate::syntax::names::quoted;
 use crate::syntax::parse::parse_query;
 use crate::syntax::parsed::{Body, Cover, Parsed};
+use crate::syntax::walk;
 
 /// A statement has as many parameters as the protocol can count.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
@@ -181,7 +182,7 @@ fn with_rows(parsed: &Parsed, replaced: Vec<Box<ast::Query>>, placeholders: usiz
     }
     let mut parsed = parsed.clone();
     if let Body::Statement(statement) = &mut parsed.body {
-        _ = statement.visit(&mut Replace(replaced.into_iter()));
+        _ = walk::change(&mut **statement, &mut Replace(replaced.into_iter()));
         parsed.text = statement.to_string();
     }
     Parsed { placeholders, has_path: false, start: None, ..parsed }

@@ -38,6 +38,7 @@ use crate::syntax::merge;
 use crate::syntax::names::{data_type, fold, object_name, simple_name};
 use crate::syntax::parse::{parse, parse_expression};
 use crate::syntax::parsed::{Body, Parsed};
+use crate::syntax::walk;
 
 impl Session {
     /// A statement that writes, as replicas bind it.
@@ -216,7 +217,7 @@ fn rewritten(parsed: &Parsed, zoned: &[ZonedConstant]) -> Result<Option<Parsed>>
     let known = zoned.iter().map(|constant| (&constant.given, constant));
     let known: HashMap<&Value, &ZonedConstant> = known.collect();
     let mut statement = statement.clone();
-    let flow = ast::visit_expressions_mut(&mut *statement, |expr| {
+    let flow = walk::change_expressions(&mut *statement, |expr| {
         let constant = given(expr).and_then(|value| known.get(&value));
         if let Some(ZonedConstant { to, value, .. }) = constant {
             let text = value.to_text(to).replace('\'', "''");

@@ -6,13 +6,15 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{self, LimitClause, VisitMut, VisitorMut};
+use sqlparser::ast::{self, LimitClause, VisitorMut};
 use types::{Error, Result, SqlState};
+
+use crate::syntax::walk::{self, Tree};
 
 /// # Errors
 /// 0A000 for a clause that is not heeded, 42601 for two limits.
-pub(crate) fn normalize(parsed: &mut impl VisitMut) -> Result<()> {
-    match parsed.visit(&mut Normalize) {
+pub(crate) fn normalize(parsed: &mut dyn Tree) -> Result<()> {
+    match walk::change(parsed, &mut Normalize) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }

@@ -26,10 +26,12 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{self, BinaryOperator as Op, VisitMut};
+use sqlparser::ast::{self, BinaryOperator as Op};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::{Error, Result, SqlState};
+
+use crate::syntax::walk::{self, Tree};
 
 /// Levels that a tree may have while only its maker and the measuring walk have seen it.
 const OPERATORS_MAX: usize = 1000;
@@ -148,11 +150,11 @@ fn left(
 }
 
 /// What may be handed on.
-pub(crate) fn check_tree(tokens: &[TokenWithSpan], tree: &mut impl VisitMut) -> Result<()> {
+pub(crate) fn check_tree(tokens: &[TokenWithSpan], tree: &mut dyn Tree) -> Result<()> {
     if tokens.len() <= FLAT_TOKENS_MAX {
         return Ok(());
     }
-    match tree.visit(&mut Walk { depth: 0 }) {
+    match walk::change(tree, &mut Walk { depth: 0 }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(too_deep()),
     }

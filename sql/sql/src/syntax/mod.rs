@@ -45,4 +45,5 @@ pub(crate) mod size;
 pub(crate) mod table_as;
 pub(crate) mod tokens;
 pub(crate) mod user_types;
+pub mod walk;
 pub(crate) mod words;

@@ -8,7 +8,7 @@
 //! `cursor`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT,
 //! switches of COPY that say `on`, and what module `tokens` rewrites.
 
-use sqlparser::ast::{self, VisitMut};
+use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -37,6 +37,7 @@ use crate::syntax::sequence;
 use crate::syntax::table_as::{self, Definition};
 use crate::syntax::tokens::{self, tokens_of};
 use crate::syntax::user_types;
+use crate::syntax::walk::Tree;
 
 /// Cuts `sql` into statements. A text without any gives one empty statement.
 pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
@@ -116,7 +117,7 @@ fn parse_all(sql: &str) -> Result<Vec<Parsed>> {
 }
 
 /// What is done to every tree.
-fn finish(tokens: &[TokenWithSpan], tree: &mut impl VisitMut) -> Result<()> {
+fn finish(tokens: &[TokenWithSpan], tree: &mut dyn Tree) -> Result<()> {
     depth::check_tree(tokens, tree)?;
     normalize(tree)
 }

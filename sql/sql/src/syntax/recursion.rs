@@ -7,6 +7,7 @@ use types::{Error, Result, SqlState};
 
 use super::changes::modifying;
 use super::names::fold;
+use crate::syntax::walk::{self, Tree};
 
 const INVALID_RECURSION: SqlState = SqlState(*b"42P19");
 
@@ -171,7 +172,7 @@ impl References<'_> {
     }
 
     /// Those of expressions.
-    fn subqueries(&mut self, part: &impl ast::Visit) -> Result<()> {
+    fn subqueries(&mut self, part: &dyn Tree) -> Result<()> {
         struct Find<'r, 'n>(&'r mut References<'n>, usize);
         impl ast::Visitor for Find<'_, '_> {
             type Break = Error;
@@ -193,7 +194,7 @@ impl References<'_> {
                 ControlFlow::Continue(())
             }
         }
-        match part.visit(&mut Find(self, 0)) {
+        match walk::read(part, &mut Find(self, 0)) {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(()),
         }

@@ -5,11 +5,12 @@ use types::Result;
 
 use crate::syntax::names::fold;
 use crate::syntax::parse::parse_expression;
+use crate::syntax::walk;
 
 /// The text of a condition over one table, with another name for one of its columns.
 pub(crate) fn with_column_renamed(text: &str, old: &str, new: &str) -> Result<String> {
     let mut condition = parse_expression(text)?;
-    let _ = ast::visit_expressions_mut(&mut condition, |expr| {
+    let _ = walk::change_expressions(&mut condition, |expr| {
         let name = match expr {
             ast::Expr::Identifier(name) => Some(name),
             ast::Expr::CompoundIdentifier(names) => names.last_mut(),
