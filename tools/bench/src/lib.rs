@@ -47,6 +47,7 @@ mod named;
 pub mod page;
 pub mod paper;
 pub mod recovering;
+pub mod replicas;
 mod run;
 pub mod table;
 pub mod versions;

@@ -71,6 +71,10 @@ pub fn findings(title: &str, lead: &str, findings: &Findings, facts: &Facts) -> 
 }
 
 fn findings_of(findings: &Findings, page: &mut String) {
+    if let Some(simulation) = &findings.simulation {
+        let what = escape(&simulation.what);
+        let _ = writeln!(page, "<p><strong>Simulated:</strong> {what}</p>");
+    }
     page.push_str("<div class=\"plots\">\n");
     findings.series.iter().chain(&findings.plots).for_each(|lines| lines_of(lines, page));
     page.push_str("</div>\n");

@@ -1,5 +1,5 @@
 //! The result of a figure: tables, plots, judged claims, remarks on differences from the paper's
-//! experiment, and the raw measurements.
+//! experiment, what was simulated and from what, and the raw measurements.
 
 use serde::Serialize;
 
@@ -23,6 +23,54 @@ pub struct Findings {
     /// What differs from the paper's experiment, for those that compare.
     pub remarks: Vec<String>,
     pub measurements: Vec<Measurement>,
+    /// What series and claims rest on, where they were not measured.
+    pub simulation: Option<Simulation>,
+}
+
+/// A figure that was simulated, and from what.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Simulation {
+    /// What of it was.
+    pub what: String,
+    pub inputs: Vec<Input>,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Input {
+    pub name: String,
+    pub value: String,
+    pub origin: Origin,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Here, just before.
+    Measured,
+    /// From others that were measured.
+    Computed,
+    /// The paper's setting, or an assumption.
+    Given,
+}
+
+impl Origin {
+    fn word(self) -> &'static str {
+        match self {
+            Origin::Measured => "measured",
+            Origin::Computed => "computed",
+            Origin::Given => "given",
+        }
+    }
+}
+
+impl Simulation {
+    fn table(&self) -> Table {
+        let row = |input: &Input| {
+            vec![input.name.clone(), input.value.clone(), input.origin.word().to_owned()]
+        };
+        let heads = ["simulated from", "", ""].map(str::to_owned).to_vec();
+        Table { heads, rows: self.inputs.iter().map(row).collect() }
+    }
 }
 
 /// Lines over the same places.
@@ -57,6 +105,10 @@ impl Lines {
 impl Findings {
     pub fn render(&self) -> String {
         let mut text = String::new();
+        if let Some(simulation) = &self.simulation {
+            text.push_str(&note("SIMULATED:", &simulation.what));
+            text.push_str(&format!("\n{}\n", indent(&simulation.table().render())));
+        }
         for (title, table) in &self.tables {
             text.push_str(&format!("{title}\n\n{}\n", indent(&table.render())));
         }

@@ -5,7 +5,8 @@
 //! protocols on one machine, and the shapes of curves. Each figure ends in the paper's claims with
 //! the paper's number, ours, and a [verdict](Verdict) on *here*: two of our protocols in one code
 //! base on a few cores are not two of theirs on many. Where the protocol that a figure is about ran
-//! in another way than its own, there is no verdict.
+//! in another way than its own, there is no verdict. What one machine cannot do (many replicas,
+//! other continents) is [simulated](Simulation), and says so wherever it is shown.
 //!
 //! Adding a figure: one entry in [`FIGURES`].
 
@@ -22,6 +23,7 @@ mod healing;
 mod lab;
 mod pacman;
 mod quecc;
+mod replicas;
 mod versions;
 
 use claims::{Expected, near, times};
@@ -30,11 +32,12 @@ use lab::Lab;
 
 pub use claims::{Claim, Tally, Verdict};
 pub use figure::Figure;
-pub use findings::{Findings, Lines};
+pub use findings::{Findings, Input, Lines, Origin, Simulation};
 pub use lab::{Effort, Other};
 
 pub static FIGURES: &[&[Figure]] = &[
     harmony::FIGURES,
+    replicas::FIGURES,
     fabric::FIGURES,
     quecc::FIGURES,
     pacman::FIGURES,
@@ -169,7 +172,9 @@ mod tests {
         // All but those of analytics are the same in a build without, which has measured them.
         let own = |figure: &&Figure| (figure.group() == "analytics") == cfg!(feature = "analytics");
         kit::parallel::for_each(all().filter(own), |figure| {
-            let (quick, folder) = (false, std::env::temp_dir());
+            // On a disk, which a folder for what is temporary need not be.
+            let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+            let quick = false;
             let effort =
                 Effort { threads: 2, repetitions: 1, quick, smoke: true, folder, other: None };
             let Some(findings) = figure.find(effort, &mut |_, _, _| {}).unwrap() else {

@@ -199,8 +199,15 @@ fn show(figure: &paper::Figure, findings: &paper::Findings, output: Output) -> R
     for measurement in &findings.measurements {
         println!("{}", measurement.to_json()?);
     }
+    let simulated = findings.simulation.is_some();
+    if let Some(simulation) = &findings.simulation {
+        println!("{}", serde_json::json!({ "figure": figure.name, "simulation": simulation }));
+    }
     for lines in &findings.series {
-        println!("{}", serde_json::json!({ "figure": figure.name, "series": lines }));
+        println!(
+            "{}",
+            serde_json::json!({ "figure": figure.name, "series": lines, "simulated": simulated })
+        );
     }
     for (title, table) in &findings.tables {
         println!(
@@ -212,7 +219,10 @@ fn show(figure: &paper::Figure, findings: &paper::Findings, output: Output) -> R
         println!("{}", serde_json::json!({ "figure": figure.name, "not_measured": why }));
     }
     for claim in &findings.claims {
-        println!("{}", serde_json::json!({ "figure": figure.name, "claim": claim }));
+        println!(
+            "{}",
+            serde_json::json!({ "figure": figure.name, "claim": claim, "simulated": simulated })
+        );
     }
     Ok(())
 }
