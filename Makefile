@@ -167,7 +167,7 @@ test-chainify:
 
 # A broker from its registry, killed and started again.
 test-kafka:
-	scripts/install-deps kafka
+	scripts/install-deps drivers kafka
 	scripts/kafka fetch
 	cargo test --package order-kafka --package node --features order-kafka/broker,node/kafka \
 		--test broker --test kafka
@@ -175,7 +175,7 @@ test-kafka:
 # The program from its registry; COMETBFT names one that is there.
 test-cometbft: export COMETBFT ?= $(shell scripts/cometbft path)
 test-cometbft:
-	scripts/install-deps cometbft
+	scripts/install-deps drivers cometbft
 	scripts/cometbft fetch
 	cargo test --package order-comet --package node --features order-comet/program,node/cometbft \
 		--test program --test cometbft

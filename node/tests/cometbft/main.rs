@@ -174,8 +174,13 @@ async fn validators_follow_the_members() {
         let lost: Vec<_> = acknowledged.difference(&there).collect();
         assert!(lost.is_empty(), "node {node} has lost {lost:?}");
     }
+    // The first block proves what came of it, although its first founder is gone.
+    let height = member(&cluster, 1)["height"].as_u64().unwrap();
+    let ask = format!("SELECT tally_head_proof({})", height - 1);
+    let head: String = client.query_one(&ask, &[]).await.unwrap().get(0);
     cluster.stop();
     cluster.verify_of(1..=fifth);
+    cluster.prove(1..=fifth, (height, &head), 4);
 }
 
 /// Its memory was changed behind the ledger's back: what it comes to is another result.

@@ -91,6 +91,60 @@ async fn nothing_is_lost_while_nodes_and_the_broker_are_killed() {
     cluster.verify();
 }
 
+/// Votes are on results and say nothing of who ordered: what the topic orders is certified by the
+/// members, also by one that came later, a member that comes to something else is named by the
+/// others, and the first block alone proves receipts and heads of every folder.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_topic_orders_is_certified_and_proven_by_the_first_block() {
+    let broker = Broker::start("nodes-proven");
+    let mut cluster = cluster(&broker, "bank", 3);
+    cluster.start();
+    let client = cluster.node(0).connect().await;
+    let rows = "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint);
+                CREATE TABLE needles (a text PRIMARY KEY)";
+    client.batch_execute(rows).await.unwrap();
+    client.batch_execute("INSERT INTO accounts VALUES (1, 10), (2, 20)").await.unwrap();
+    cluster.settle_certified();
+
+    // A fourth member votes, once those before have certified who follows.
+    cluster.add();
+    let electors = || {
+        let status = cluster.status();
+        let all = orderers::members_of(&status).map(|(_, says)| &says["votes"]["electors"]);
+        all.map(|electors| electors.as_array().map_or(0, Vec::len)).collect::<Vec<_>>()
+    };
+    let follow = || electors() == [4; 4];
+    let since = std::time::Instant::now();
+    while !follow() {
+        let late = since.elapsed() > orderers::PATIENCE;
+        assert!(!late, "the fourth does not vote: {:#}", cluster.status());
+        client.batch_execute("UPDATE accounts SET balance = balance + 1").await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(60)).await;
+    }
+    cluster.settle_certified();
+
+    // Memory of one is changed behind the ledger's back. Three of four go on, and certify.
+    cluster.nodes[2].take().unwrap().end(Signal::TERM);
+    cluster.start_tampered(2, "a needle");
+    cluster.node(2).connect().await.execute("DELETE FROM needles", &[]).await.unwrap();
+    client.batch_execute("INSERT INTO needles VALUES ('a needle')").await.unwrap();
+    client.batch_execute("UPDATE accounts SET balance = balance * 2").await.unwrap();
+    cluster.node(2).until_page("/metrics", "tally_diverged 1.0");
+    let refused = cluster.node(2).connect().await.execute("DELETE FROM needles", &[]).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code().map(|code| code.code()), Some("25006"), "{refused:?}");
+    client.batch_execute("DELETE FROM needles").await.unwrap();
+    cluster.kill(2);
+    cluster.settle_certified();
+    let status = cluster.status();
+    let height = status["members"][0]["height"].as_u64().unwrap();
+    let ask = format!("SELECT tally_head_proof({})", height - 1);
+    let head: String = client.query_one(&ask, &[]).await.unwrap().get(0);
+    cluster.stop();
+    cluster.verify_of([0, 1, 3]);
+    cluster.prove([0, 1, 3], (height, &head), 4);
+}
+
 /// A member that is added begins in the topic where the one that it took the ledger from stands.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_is_added_and_one_begins_again() {

@@ -31,6 +31,12 @@ pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
+/// One of the scripts of the repository.
+fn python(script: &str, arguments: &[&str]) -> Output {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    Command::new("python3").arg(root.join(script)).args(arguments).output().unwrap()
+}
+
 /// Killed when dropped.
 pub struct Node {
     child: Child,
@@ -154,6 +160,8 @@ pub fn members_of(status: &Value) -> impl Iterator<Item = (usize, &Value)> {
 /// The folders of a cluster, and those of its nodes that run.
 pub struct TestCluster {
     folder: tempfile::TempDir,
+    /// The hash of its order header, which proves all that follows.
+    first_block: String,
     pub nodes: Vec<Option<Node>>,
 }
 
@@ -162,7 +170,8 @@ impl TestCluster {
         let folder = tempfile::tempdir().unwrap();
         let made = init(&folder.path().join("all"), nodes, more);
         assert_eq!(made.status.code(), Some(0), "{made:?}");
-        TestCluster { folder, nodes: (0..nodes).map(|_| None).collect() }
+        let first_block = json(&made)["first_block"].as_str().unwrap().to_owned();
+        TestCluster { folder, first_block, nodes: (0..nodes).map(|_| None).collect() }
     }
 
     pub fn all(&self) -> PathBuf {
@@ -299,6 +308,77 @@ impl TestCluster {
         };
         let heads: BTreeSet<String> = nodes.into_iter().map(verify).collect();
         assert_eq!(heads.len(), 1, "{heads:?}");
+    }
+
+    /// Of folders on which no node runs: the first block proves, by votes of `members`, a receipt
+    /// of this block to our program and to Python's, and what `tally_head_proof()` said to all five
+    /// verifiers. Another first block proves nothing.
+    pub fn prove(&self, nodes: impl IntoIterator<Item = usize>, told: (u64, &str), members: u64) {
+        let file = self.proof_file();
+        let (name, first) = (file.to_str().unwrap(), &*self.first_block);
+        let other = format!("{}{}", if first.starts_with('0') { '1' } else { '0' }, &first[1..]);
+        for node in nodes {
+            let data = self.data(node);
+            let data = data.to_str().unwrap();
+            let receipt = self.receipt(node, told.0).unwrap();
+            assert_eq!(self.certifiers(node, told.0), members);
+            self.check_receipt(&receipt, first, None);
+            self.check_receipt(&receipt, &other, Some("first block"));
+            std::fs::write(&file, told.1).unwrap();
+            let certified = tally(&["proof", "certify", name, "--data", data]);
+            assert_eq!(certified.status.code(), Some(0), "{certified:?}");
+            std::fs::write(&file, certified.stdout).unwrap();
+            for (hash, code, verifiers_code) in [(first, 0, 0), (&*other, 1, 3)] {
+                let checked = tally(&["proof", "verify", name, "--first-block", hash]);
+                assert_eq!(checked.status.code(), Some(code), "{checked:?}");
+                let said = String::from_utf8_lossy(&checked.stderr);
+                let refused = said.contains("it leads to another first block");
+                assert_eq!(refused, code == 1, "{said}");
+                let trust = format!("first:{hash}");
+                let theirs = python("tests/clients/verifiers", &["check", name, &trust]);
+                assert_eq!(theirs.status.code(), Some(verifiers_code), "{theirs:?}");
+            }
+        }
+    }
+
+    fn proof_file(&self) -> PathBuf {
+        self.all().join("proof.json")
+    }
+
+    /// Of the first transaction of a block, with a certificate where the folder has one.
+    fn receipt(&self, node: usize, height: u64) -> Option<Value> {
+        let (told, file) = (self.told_receipt(node, height), self.proof_file());
+        let is_there = told.status.code() == Some(0);
+        is_there.then(|| serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap())
+    }
+
+    /// How many members there are whose votes certify it.
+    fn certifiers(&self, node: usize, height: u64) -> u64 {
+        let told = json(&self.told_receipt(node, height));
+        told["certified"]["members"].as_u64().unwrap_or_else(|| panic!("{told:#}"))
+    }
+
+    fn told_receipt(&self, node: usize, height: u64) -> Output {
+        let (data, file, height) = (self.data(node), self.proof_file(), height.to_string());
+        let (data, file) = (data.to_str().unwrap(), file.to_str().unwrap());
+        let receipt = ["--output", "json", "receipt", "--data", data, "--index", "0"];
+        tally(&[&receipt[..], &["--height", &height, "--out", file]].concat())
+    }
+
+    /// By our program and by Python's. `refused`: parts of why, one of which each of them says.
+    fn check_receipt(&self, receipt: &Value, first_block: &str, refused: Option<&str>) {
+        let file = self.proof_file();
+        std::fs::write(&file, receipt.to_string()).unwrap();
+        let name = file.to_str().unwrap();
+        let ours = tally(&["receipt", "verify", name, "--first-block", first_block]);
+        let theirs = python("clients/check_chain.py", &["certified", name, first_block]);
+        for checked in [ours, theirs] {
+            let said = String::from_utf8_lossy(&checked.stderr);
+            let code = i32::from(refused.is_some());
+            assert_eq!(checked.status.code(), Some(code), "{checked:?}");
+            let is_why = |why: &str| why.split('|').any(|part| said.contains(part));
+            assert!(refused.is_none_or(is_why) && !said.contains("Traceback"), "{said}");
+        }
     }
 
     pub async fn ids(&self, node: usize) -> BTreeSet<i64> {
