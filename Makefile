@@ -2,6 +2,7 @@
 
 .PHONY: help demo demo-cluster demo-chainify demo-organisations run run-analytics test test-long test-components test-kafka test-cometbft test-chainify schedules miri \
 	other-architecture compatibility console test-console overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability \
+	failover-raft failover-cometbft \
 	bench-analytics compare-analytics htap dist dist-analytics packages test-packages clean
 
 # DataFusion is most of a build's time: minutes without it, and some twenty with it.
@@ -28,6 +29,9 @@ PROOF_EDITS ?= 20000
 
 # Where cargo puts what it has built for tests.
 PROGRAMS = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug
+
+# What is told of killed leaders, as JSON: with the order's name.
+FAILOVER = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/failover
 
 # How long a node is under load.
 SOAK_SECONDS ?= 7200
@@ -58,6 +62,7 @@ help:
 	@echo "make sim             whole nodes in one thread, a thousand worlds from a thousand seeds"
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
 	@echo "make torture-cluster  three nodes, SIGKILLs, SIGSTOPs, lost data, full disks, wrong clocks: nothing lost"
+	@echo "make failover-raft   200 leaders killed, failover-cometbft 50 proposers: nothing lost, how long writes were away"
 	@echo "make fuzz            statements, large values, wire messages that no driver sends; another session waits for none"
 	@echo "make figures-reliability  promised times, measured and held to on a machine of one's own"
 	@echo "make soak            two hours of everything at full load: memory must stay flat"
@@ -242,6 +247,17 @@ torture-cluster:
 	cargo build $(TOOLS)
 	$(TALLY) torture --cluster 3 --seconds $(TORTURE_SECONDS) \
 		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
+
+failover-raft:
+	cargo build $(TOOLS)
+	$(TALLY) failover --order raft --kills 200 --report $(FAILOVER)-raft.json
+
+failover-cometbft: export COMETBFT ?= $(shell scripts/cometbft path)
+failover-cometbft:
+	scripts/install-deps cometbft
+	scripts/cometbft fetch
+	cargo build $(TOOLS) --features node/cometbft
+	$(TALLY) failover --order cometbft --kills 50 --report $(FAILOVER)-cometbft.json
 
 fuzz:
 	cargo build $(TOOLS)

@@ -59,12 +59,16 @@ pub struct Failover {
     /// What orders: `raft`, or `cometbft`, where the last block's proposer is killed.
     #[arg(long, value_name = "NAME", default_value = "raft")]
     pub order: String,
-    /// Members.
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub nodes: u16,
+    /// Members [default: 3, by CometBFT 4].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(3..=16))]
+    pub nodes: Option<u16>,
     /// Kills, one after the other.
     #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub kills: u32,
+    /// Where to write the report, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<std::path::PathBuf>,
     /// CometBFT's program [default: the one in PATH].
     #[arg(long, value_name = "FILE", env = "COMETBFT", default_value = "cometbft")]
     pub cometbft: std::path::PathBuf,

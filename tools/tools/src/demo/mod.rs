@@ -14,7 +14,7 @@
 pub mod bank;
 mod cluster;
 mod forgeries;
-mod page;
+pub mod page;
 pub mod pgbench;
 mod recorders;
 mod report;
