@@ -32,20 +32,29 @@ pub struct Proposal {
 
 impl Proposal {
     pub fn encode(&self) -> Bytes {
+        let mut out = Vec::with_capacity(self.encoded_bytes());
+        self.encode_into(&mut out);
+        out.into()
+    }
+
+    pub fn encoded_bytes(&self) -> usize {
         let envelopes = self.envelopes.iter().map(|envelope| string_bytes(envelope.len()));
-        let head = i64_bytes(self.time_us)
+        i64_bytes(self.time_us)
             + 32
             + u64_bytes(self.seen_height)
-            + u64_bytes(self.envelopes.len() as u64);
-        let mut out = Vec::with_capacity(head + envelopes.sum::<usize>());
-        encode_i64(self.time_us, &mut out);
+            + u64_bytes(self.envelopes.len() as u64)
+            + envelopes.sum::<usize>()
+    }
+
+    /// Appends its bytes.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        encode_i64(self.time_us, out);
         out.put_slice(&self.proposer);
-        encode_u64(self.seen_height, &mut out);
-        encode_u64(self.envelopes.len() as u64, &mut out);
+        encode_u64(self.seen_height, out);
+        encode_u64(self.envelopes.len() as u64, out);
         for envelope in &self.envelopes {
-            encode_bytes(envelope, &mut out);
+            encode_bytes(envelope, out);
         }
-        out.into()
     }
 
     /// Shares the bytes with its envelopes, into which it does not look.

@@ -51,14 +51,21 @@ impl Draft {
     }
 
     pub fn encode(&self) -> Bytes {
-        let Some(content) = &self.0 else { return Bytes::new() };
-        let proposal = content.proposal.encode();
-        let mut out = Vec::with_capacity(HEAD_BYTES + proposal.len());
+        let mut out = Vec::with_capacity(self.encoded_bytes());
+        self.encode_into(&mut out);
+        out.into()
+    }
+
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |content| HEAD_BYTES + content.proposal.encoded_bytes())
+    }
+
+    /// Appends its bytes: a leader does so for each follower, and copies them once for each.
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
+        let Some(content) = &self.0 else { return };
         out.put_u64(content.term);
         out.put_slice(&content.parameters_hash);
-        out.put_slice(&proposal);
-        debug_assert_eq!(out.len(), HEAD_BYTES + proposal.len());
-        out.into()
+        content.proposal.encode_into(out);
     }
 
     pub fn decode(bytes: &Bytes) -> Result<Draft> {

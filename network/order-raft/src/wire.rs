@@ -75,7 +75,8 @@ impl Request {
                 let (time_us, proposer, seen_height) = (0, [0; 32], 0);
                 out.push(2);
                 let proposal = Proposal { time_us, proposer, seen_height, envelopes };
-                out.extend_from_slice(&proposal.encode());
+                out.reserve(proposal.encoded_bytes());
+                proposal.encode_into(&mut out);
             }
             Request::Nudge => out.push(3),
             Request::Confirm => out.push(4),
@@ -132,16 +133,25 @@ fn put_append(
     out.put_u32(entries.len() as u32);
     for Entry { log_id, payload } in entries {
         put_place(log_id, out);
-        let (kind, content) = match payload {
-            EntryPayload::Blank => (BLANK, Bytes::new()),
-            EntryPayload::Membership(members) => (MEMBERS, json(members)?.into()),
-            EntryPayload::Normal(draft) => (DRAFT, draft.encode()),
-        };
-        out.put_u8(kind);
-        out.put_u32(content.len() as u32);
-        out.extend_from_slice(&content);
+        match payload {
+            EntryPayload::Blank => put_content(BLANK, &[], out),
+            EntryPayload::Membership(members) => put_content(MEMBERS, &json(members)?, out),
+            EntryPayload::Normal(draft) => {
+                let length = draft.encoded_bytes();
+                out.reserve(1 + 4 + length);
+                out.put_u8(DRAFT);
+                out.put_u32(length as u32);
+                draft.encode_into(out);
+            }
+        }
     }
     Ok(())
+}
+
+fn put_content(kind: u8, content: &[u8], out: &mut Vec<u8>) {
+    out.put_u8(kind);
+    out.put_u32(content.len() as u32);
+    out.extend_from_slice(content);
 }
 
 fn put_lead(lead: &LeaderId<u64>, out: &mut Vec<u8>) {
