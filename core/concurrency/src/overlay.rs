@@ -13,7 +13,7 @@ mod schema;
 
 use merge::{Merge, before};
 use ranges::check_index;
-pub use ranges::{byte_bounds, covers, index_columns, index_key};
+pub use ranges::{byte_bounds, covers, index_columns, index_key, place_in};
 pub use schema::Convert;
 use schema::table_of;
 

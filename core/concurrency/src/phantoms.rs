@@ -4,12 +4,17 @@
 //! row will be is not always known (update commands are kept unevaluated): false positives are
 //! possible, false negatives are not.
 //!
-//! *Cost.* For each index that a range is of, the writes of its table are sorted once by the
-//! entries that they leave and take; a range finds its own by binary search. Only commands that
-//! assign an indexed column are looked at by every range of that index.
+//! *Cost.* A transaction may read a thousand ranges, each of them as wide as its table, and the
+//! block may write a million rows there; no transaction has paid for the product. So no pair of a
+//! range and a write is looked at: for each index that a range is of, the writes of its table are
+//! sorted once by the entries that they leave and take, and ranges ask the [lines](lines) that come
+//! of it. Ranges × log writes for [the outermost edges](for_outermost), and for [all of them]
+//! (for_all) that many steps more for each; for [all writes that one transaction's ranges touch]
+//! (WritesInOrder::touching) those writes, each once for an index.
+
+pub mod lines;
 
 use std::cell::RefCell;
-use std::ops::Bound;
 use std::rc::Rc;
 
 use procedure::access::Range;
@@ -17,17 +22,18 @@ use rustc_hash::FxHashMap;
 use storage::{Catalog, LATEST, Table};
 use types::{ColumnId, IndexId, Key, Stop, TableId, Value};
 
-use crate::overlay::{covers, index_columns, index_key};
+use crate::overlay::{index_columns, index_key};
 use crate::pending::{PendingWrite, WriteState};
 use crate::simulation::Simulated;
+use lines::{Join, Line, Marks, Sums, Writers};
 
-/// Call `edge(writer, reader)` for every two transactions of which one writes into a range that the
-/// other read. Of `shards` workers, worker `shard` sees to its share of the readers.
+/// The [outermost](for_outermost) edges of a block. Of `shards` workers, worker `shard` sees to its
+/// share of the readers.
 pub fn for_each(
     simulated: &[Simulated],
     catalog: &Catalog,
     (shard, shards): (usize, usize),
-    mut edge: impl FnMut(usize, usize),
+    edge: impl FnMut(usize, usize),
 ) {
     let all = || simulated.iter().enumerate();
     let mut ranges = all()
@@ -38,10 +44,140 @@ pub fn for_each(
         return;
     }
     let writes = all().flat_map(|(writer, s)| s.writes.iter().map(move |write| (writer, write)));
-    let writes = WritesInOrder::new(catalog, writes);
+    for_outermost(&WritesInOrder::new(catalog, writes), ranges, edge);
+}
+
+/// Of all two transactions of which one writes into a range that the other read, call
+/// `edge(writer, reader)` for those with the first writer of each reader and with the first and the
+/// last reader of each writer, and perhaps for some others.
+pub fn for_outermost<'r>(
+    writes: &WritesInOrder<'_>,
+    ranges: impl Iterator<Item = (usize, &'r Range)>,
+    mut edge: impl FnMut(usize, usize),
+) {
+    let mut lines: FxHashMap<(TableId, IndexId), Asked<'_>> = FxHashMap::default();
     for (reader, range) in ranges {
-        for (writer, _) in writes.touching(range, reader) {
+        let index = (range.table, range.index);
+        let Asked { line, writers, readers } =
+            lines.entry(index).or_insert_with(|| Asked::of(writes.line(index)));
+        let First(writer) = writers.touched(line, range);
+        if writer != First::NONE.0 && writer != reader {
             edge(writer, reader);
+        }
+        readers.add(line, range, Readers::one(reader));
+    }
+    for Asked { line, readers, .. } in lines.into_values() {
+        readers.settle(&line, |(writer, _), readers| {
+            readers.other_than(*writer).for_each(|reader| edge(*writer, reader));
+        });
+    }
+}
+
+/// Call `edge(writer, reader)` for all two transactions of which one writes into a range that the
+/// other read, a few times at most.
+pub fn for_all<'r>(
+    writes: &WritesInOrder<'_>,
+    readers: impl Iterator<Item = (usize, &'r [Range])>,
+    mut edge: impl FnMut(usize, usize),
+) {
+    let mut lines: FxHashMap<(TableId, IndexId), _> = FxHashMap::default();
+    for (reader, ranges) in readers {
+        for (index, ranges) in by_index(ranges.iter()) {
+            let (line, writers) = lines.entry(index).or_insert_with(|| {
+                let line = writes.line(index);
+                let writers = Writers::of(&line, |(writer, _)| *writer);
+                (line, writers)
+            });
+            writers.touched(line, ranges.into_iter(), |writer| {
+                if writer != reader {
+                    edge(writer, reader);
+                }
+            });
+        }
+    }
+}
+
+fn by_index<'r>(
+    ranges: impl Iterator<Item = &'r Range>,
+) -> FxHashMap<(TableId, IndexId), Vec<&'r Range>> {
+    let mut indexes: FxHashMap<(TableId, IndexId), Vec<&Range>> = FxHashMap::default();
+    for range in ranges {
+        indexes.entry((range.table, range.index)).or_default().push(range);
+    }
+    indexes
+}
+
+/// A line of writes while ranges ask it.
+struct Asked<'s> {
+    line: Rc<Line<Written<'s>>>,
+    writers: Sums<First>,
+    readers: Marks<Readers>,
+}
+
+impl<'s> Asked<'s> {
+    fn of(line: Rc<Line<Written<'s>>>) -> Self {
+        let writers = Sums::of(&line, |(writer, _)| First(*writer));
+        Asked { writers, readers: Marks::on(&line), line }
+    }
+}
+
+/// The first of some transactions.
+#[derive(Clone, Copy)]
+struct First(usize);
+
+impl Join for First {
+    const NONE: First = First(usize::MAX);
+
+    fn join(self, other: First) -> First {
+        First(self.0.min(other.0))
+    }
+}
+
+/// The first two of some transactions and the last two, since one of them may be the writer itself.
+#[derive(Clone, Copy)]
+struct Readers {
+    first: [Option<u32>; 2],
+    last: [Option<u32>; 2],
+}
+
+impl Readers {
+    fn one(reader: usize) -> Readers {
+        let one = [Some(reader as u32), None];
+        Readers { first: one, last: one }
+    }
+
+    fn other_than(self, writer: usize) -> impl Iterator<Item = usize> {
+        [self.first, self.last].into_iter().filter_map(move |readers| {
+            let mut readers = readers.into_iter().flatten().map(|reader| reader as usize);
+            readers.find(|reader| *reader != writer)
+        })
+    }
+}
+
+/// The two of `a` and `b` that come before all others, by `is_before`.
+fn foremost(
+    a: [Option<u32>; 2],
+    b: [Option<u32>; 2],
+    is_before: impl Fn(u32, u32) -> bool,
+) -> [Option<u32>; 2] {
+    let mut best = a;
+    for one in b.into_iter().flatten().filter(|one| !a.contains(&Some(*one))) {
+        if best[0].is_none_or(|than| is_before(one, than)) {
+            best = [Some(one), best[0]];
+        } else if best[1].is_none_or(|than| is_before(one, than)) {
+            best[1] = Some(one);
+        }
+    }
+    best
+}
+
+impl Join for Readers {
+    const NONE: Readers = Readers { first: [None; 2], last: [None; 2] };
+
+    fn join(self, other: Readers) -> Readers {
+        Readers {
+            first: foremost(self.first, other.first, |one, than| one < than),
+            last: foremost(self.last, other.last, |one, than| one > than),
         }
     }
 }
@@ -54,16 +190,7 @@ pub struct WritesInOrder<'s> {
     catalog: &'s Catalog,
     by_table: FxHashMap<TableId, Vec<Written<'s>>>,
     /// Made when first asked for.
-    by_entry: RefCell<FxHashMap<(TableId, IndexId), Rc<Entries<'s>>>>,
-}
-
-/// The writes of a table as one of its indexes sees them.
-#[derive(Default)]
-struct Entries<'s> {
-    /// What rows leave and what they take, in the order of the index.
-    in_order: Vec<(Key, Written<'s>)>,
-    /// What a row will take is not known before its commands are folded.
-    anywhere: Vec<Written<'s>>,
+    lines: RefCell<FxHashMap<(TableId, IndexId), Rc<Line<Written<'s>>>>>,
 }
 
 impl<'s> WritesInOrder<'s> {
@@ -72,62 +199,61 @@ impl<'s> WritesInOrder<'s> {
         for (writer, write) in writes {
             by_table.entry(write.table).or_default().push((writer, write));
         }
-        WritesInOrder { catalog, by_table, by_entry: RefCell::default() }
+        WritesInOrder { catalog, by_table, lines: RefCell::default() }
     }
 
-    /// Writes of others than `reader` that may touch `range`, some of them twice.
-    pub fn touching(&self, range: &Range, reader: usize) -> Vec<Written<'s>> {
-        let entries = self.entries(range.table, range.index);
-        let first = match &range.low {
-            Bound::Included(low) | Bound::Excluded(low) => {
-                entries.in_order.partition_point(|(key, _)| key < low)
-            }
-            Bound::Unbounded => 0,
-        };
-        let ahead = entries.in_order[first..].iter();
-        let within = ahead.take_while(|(key, _)| !is_behind(range, key.as_bytes()));
-        let touching = within.filter(|(key, _)| covers(range, key.as_bytes()));
-        let all = touching.map(|(_, written)| written).chain(&entries.anywhere);
-        all.filter(|(writer, _)| *writer != reader).copied().collect()
+    /// Writes of others than `reader` that may touch one of its ranges, each a few times at most.
+    pub fn touching<'r>(
+        &self,
+        ranges: impl Iterator<Item = &'r Range>,
+        reader: usize,
+    ) -> Vec<Written<'s>> {
+        let mut touching = Vec::new();
+        for (index, ranges) in by_index(ranges) {
+            let line = self.line(index);
+            let touched = line.touched(ranges.into_iter()).copied();
+            touching.extend(touched.filter(|(writer, _)| *writer != reader));
+        }
+        touching
     }
 
-    fn entries(&self, table: TableId, index: IndexId) -> Rc<Entries<'s>> {
-        let mut known = self.by_entry.borrow_mut();
-        let entries = known.entry((table, index)).or_insert_with(|| {
+    fn line(&self, (table, index): (TableId, IndexId)) -> Rc<Line<Written<'s>>> {
+        let mut known = self.lines.borrow_mut();
+        let line = known.entry((table, index)).or_insert_with(|| {
             let writes = self.by_table.get(&table).map_or(&[][..], Vec::as_slice);
             let of_table = self.catalog.table(table);
-            Rc::new(of_table.map_or_else(Entries::default, |t| Entries::of(t, index, writes)))
+            Rc::new(of_table.map_or_else(Line::default, |t| line_of(t, index, writes)))
         });
-        Rc::clone(entries)
+        Rc::clone(line)
     }
 }
 
-impl<'s> Entries<'s> {
-    fn of(table: &Table, index: IndexId, writes: &[Written<'s>]) -> Self {
-        let columns = index_columns(table, index);
-        let mut entries = Entries::default();
-        for &written in writes {
-            let write = written.1;
-            let before = entry_before(table, index, write, &columns);
-            match before
-                .transpose()
-                .and_then(|before| Ok((before, entry_after(table, index, write, &columns)?)))
-            {
-                Ok((before, After::Entry(after))) => {
-                    entries
-                        .in_order
-                        .extend(before.into_iter().chain([after]).map(|key| (key, written)));
+fn line_of<'s>(table: &Table, index: IndexId, writes: &[Written<'s>]) -> Line<Written<'s>> {
+    let columns = index_columns(table, index);
+    let mut line = Line::default();
+    for &written in writes {
+        let write = written.1;
+        let before = entry_before(table, index, write, &columns);
+        match before
+            .transpose()
+            .and_then(|before| Ok((before, entry_after(table, index, write, &columns)?)))
+        {
+            Ok((before, After::Entry(after))) => {
+                let is_same = before.as_ref() == Some(&after);
+                before.into_iter().for_each(|before| line.add(before, written));
+                if !is_same {
+                    line.add(after, written);
                 }
-                Ok((before, After::Same)) => {
-                    entries.in_order.extend(before.map(|key| (key, written)));
-                }
-                // An entry that cannot be encoded is no entry that can be looked for.
-                Ok((_, After::Unknown)) | Err(_) => entries.anywhere.push(written),
             }
+            Ok((before, After::Same)) => {
+                before.into_iter().for_each(|before| line.add(before, written));
+            }
+            // An entry that cannot be encoded is no entry that can be looked for.
+            Ok((_, After::Unknown)) | Err(_) => line.add_anywhere(written),
         }
-        entries.in_order.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        entries
     }
+    line.sort();
+    line
 }
 
 /// Where a row will be in an index.
@@ -181,11 +307,5 @@ fn entry_before(
     }))
 }
 
-/// Whether an entry, and with it every larger one, lies beyond the end of a range.
-fn is_behind(range: &Range, key: &[u8]) -> bool {
-    match &range.high {
-        Bound::Unbounded => false,
-        Bound::Included(high) => key > high.as_bytes() && !key.starts_with(high.as_bytes()),
-        Bound::Excluded(high) => key >= high.as_bytes(),
-    }
-}
+#[cfg(test)]
+pub(crate) mod tests;

@@ -57,6 +57,24 @@ pub fn covers(range: &Range, key: &[u8]) -> bool {
     low && high
 }
 
+/// Where the keys of a range lie among sorted ones.
+pub fn place_in<T>(sorted: &[(Key, T)], range: &Range) -> std::ops::Range<usize> {
+    let Some((low, high)) = byte_bounds(range) else {
+        return 0..0;
+    };
+    let first = match &low {
+        Bound::Unbounded => 0,
+        Bound::Included(low) => sorted.partition_point(|(key, _)| key < low),
+        Bound::Excluded(low) => sorted.partition_point(|(key, _)| key <= low),
+    };
+    let end = match &high {
+        Bound::Unbounded => sorted.len(),
+        Bound::Included(high) => sorted.partition_point(|(key, _)| key <= high),
+        Bound::Excluded(high) => sorted.partition_point(|(key, _)| key < high),
+    };
+    first..end.max(first)
+}
+
 /// Columns that an index entry is made of, the primary key (which ends every entry) apart.
 pub fn index_columns(table: &Table, index: types::IndexId) -> Vec<ColumnId> {
     match index {

@@ -159,10 +159,9 @@ impl KeySets {
         });
         let writes = WritesInOrder::new(catalog, writes);
         for (reader, (endorsed, reads)) in batch.iter().zip(&mut self.reads).enumerate() {
-            for required in &endorsed.reads.ranges {
-                let others = writes.touching(&required.range, reader).into_iter();
-                reads.extend(others.filter_map(|(_, write)| Some(2 * number(write)?)));
-            }
+            let ranges = endorsed.reads.ranges.iter().map(|required| &required.range);
+            let others = writes.touching(ranges, reader).into_iter();
+            reads.extend(others.filter_map(|(_, write)| Some(2 * number(write)?)));
             reads.sort_unstable();
             reads.dedup();
         }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use concurrency::WorkerPool;
-use concurrency::phantoms::WritesInOrder;
+use concurrency::phantoms::{WritesInOrder, for_outermost};
 use storage::Catalog;
 use types::Position;
 
@@ -273,29 +273,47 @@ pub fn extremes(touched: &Arc<Touched>, pool: &WorkerPool, mutant: Option<Mutant
     let has_ranges = touched.simulation.has_ranges() && mutant != Some(Mutant::NoRangeEdges);
     run_from(pool, count, PARALLEL_MIN, move |_| {
         let ((extremes, next), touched) = (&*job.0, &*job.1);
-        let simulation = &touched.simulation;
-        let writes = has_ranges.then(|| {
-            let tids = 0..count as Position;
-            let writes = tids.flat_map(|tid| {
-                simulation.writes(tid).iter().map(move |write| (tid as usize, write))
-            });
-            WritesInOrder::new(&touched.catalog, writes)
-        });
+        let mut mine = Vec::new();
         loop {
             let first = next.fetch_add(BATCH, Ordering::Relaxed);
             if first >= count {
-                return;
+                break;
             }
             for tid in first..(first + BATCH).min(count) {
                 touched.record_edges(tid as Position, extremes, mutant);
-                if let Some(writes) = &writes {
-                    range_edges(simulation, tid as Position, writes, extremes);
-                }
             }
+            mine.extend(first as Position..(first + BATCH).min(count) as Position);
+        }
+        if has_ranges {
+            range_edges(touched, &mine, extremes);
         }
     });
     let shared = Arc::into_inner(shared).expect("the pool has let go of a finished job");
     shared.0
+}
+
+/// Phantoms: writes whose row is in a range that one of the readers read, before or after the
+/// write. Of the edges of a transaction only the outermost count.
+fn range_edges(touched: &Touched, readers: &[Position], extremes: &Extremes) {
+    let simulation = &touched.simulation;
+    let of_reader = |&reader: &Position| {
+        simulation.ranges(reader).iter().map(move |range| (reader as usize, range))
+    };
+    let mut ranges = readers.iter().flat_map(of_reader).peekable();
+    if ranges.peek().is_none() {
+        return;
+    }
+    let writes = (0..simulation.transactions.len() as Position).flat_map(|writer| {
+        simulation.writes(writer).iter().map(move |write| (writer as usize, write))
+    });
+    let writes = WritesInOrder::new(&touched.catalog, writes);
+    for_outermost(&writes, ranges, |writer, reader| {
+        let (writer, reader) = (writer as Position, reader as Position);
+        if writer < reader {
+            extremes.out_edge(reader, Place::from(writer));
+        }
+        extremes.in_edge(writer, Place::from(reader));
+    });
 }
 
 impl Touched {
@@ -337,24 +355,6 @@ impl Touched {
             reader = reader.max(readers.other_than(but));
         }
         extremes.in_edge(tid, reader);
-    }
-}
-
-/// Phantoms: writes whose row is in a range that this transaction read, before or after the write.
-fn range_edges(
-    simulation: &Simulation,
-    reader: Position,
-    writes: &WritesInOrder<'_>,
-    extremes: &Extremes,
-) {
-    for range in simulation.ranges(reader) {
-        for (writer, _) in writes.touching(range, reader as usize) {
-            let writer = writer as Position;
-            if writer < reader {
-                extremes.out_edge(reader, Place::from(writer));
-            }
-            extremes.in_edge(writer, Place::from(reader));
-        }
     }
 }
 

@@ -6,11 +6,12 @@
 //! index; an update is taken to touch an index when it assigns one of its columns, whatever its
 //! value.
 
-use concurrency::overlay::{covers, index_columns, index_key};
+use concurrency::overlay::{index_columns, index_key};
+use concurrency::phantoms::lines::Line;
 use concurrency::{PendingWrite, WriteState};
-use procedure::access::Range;
+use smallvec::SmallVec;
 use storage::{Catalog, LATEST, Table};
-use types::{ColumnId, Height, Key, TableId, TableSchema, Value};
+use types::{ColumnId, Height, IndexId, Key, TableId, TableSchema, Value};
 
 pub struct Footmark {
     pub table: TableId,
@@ -59,70 +60,96 @@ impl Footmark {
     pub fn changes_existence(&self) -> bool {
         self.existed == matches!(self.after, After::Gone)
     }
-
-    fn is_in_after(&self, table: &Table, range: &Range, columns: &[ColumnId]) -> bool {
-        let values = match &self.after {
-            After::Gone => return false,
-            After::Updated(assigned) => return assigned.iter().any(|c| columns.contains(c)),
-            After::Put(values) => values,
-        };
-        let value = |column| {
-            let at = values.binary_search_by_key(&column, |(c, _)| *c).ok()?;
-            Some(&values[at].1)
-        };
-        if columns.iter().any(|&column| value(column).is_none()) {
-            return true;
-        }
-        let key = index_key(table, range.index, &self.key, |column| {
-            value(column).unwrap_or(&Value::Null)
-        });
-        key.map_or(true, |key| covers(range, key.as_bytes()))
-    }
 }
 
 fn is_indexed(schema: Option<&TableSchema>, column: ColumnId) -> bool {
     schema.is_some_and(|schema| schema.indexes.iter().any(|i| i.columns.contains(&column)))
 }
 
-/// Whether writes touch ranges, where a block has been installed since the snapshot.
-pub struct Touching<'a> {
+/// Where writes stand in an index, once a block has been installed since the snapshot: at the
+/// places that their rows had at the snapshot, have now, and take by the write. What a row was
+/// between the two is told as the after-image of the command that made it so.
+pub struct Places<'a> {
     pub catalog: &'a Catalog,
     /// The snapshot's height.
     pub before: Height,
 }
 
-impl Touching<'_> {
-    /// Whether the row of `write` lies in `range` before or after it; "yes" where that cannot be
-    /// known.
-    pub fn may_touch(&self, range: &Range, write: &Footmark) -> bool {
-        let Some(table) = self.catalog.table(range.table).filter(|_| range.table == write.table)
-        else {
-            return false;
+impl Places<'_> {
+    /// The places of writes of a table in one of its indexes.
+    pub fn line<'w, T: Copy>(
+        &self,
+        (table, index): (TableId, IndexId),
+        writes: impl Iterator<Item = (&'w Footmark, T)>,
+    ) -> Line<T> {
+        let mut line = Line::default();
+        let Some(of_table) = self.catalog.table(table) else {
+            return line;
         };
-        if range.index == 0 {
-            return covers(range, write.key.as_bytes());
+        let known = usize::from(index) <= of_table.schema().indexes.len();
+        let columns = if known { index_columns(of_table, index) } else { Vec::new() };
+        for (footmark, write) in writes.filter(|(footmark, _)| footmark.table == table) {
+            let place = match known {
+                true => self.places(of_table, index, footmark, &columns),
+                false => None,
+            };
+            match place {
+                Some(keys) => keys.into_iter().for_each(|key| line.add(key, write)),
+                None => line.add_anywhere(write),
+            }
         }
-        if usize::from(range.index) > table.schema().indexes.len() {
-            return true;
-        }
-        let columns = index_columns(table, range.index);
-        write.is_in_after(table, range, &columns)
-            || write.existed && self.was_in(table, range, &write.key, &columns)
+        line.sort();
+        line
     }
 
-    /// Whether the row was in the range at the snapshot or is now. What it was between the two is
-    /// tested as the after-image of the command that made it so.
-    fn was_in(&self, table: &Table, range: &Range, key: &Key, columns: &[ColumnId]) -> bool {
-        let mut values = vec![Value::Null; columns.len()];
-        [self.before, LATEST].into_iter().any(|at| {
-            let slot = table.find(key.as_bytes());
-            let stamp = slot.and_then(|slot| table.read(slot, at, columns, &mut values));
-            stamp.is_some()
-                && index_key(table, range.index, key, |column| {
-                    let at = columns.iter().position(|&c| c == column);
-                    &values[at.expect("an index column")]
-                })
-                .map_or(true, |key| covers(range, key.as_bytes()))
-        })
+    /// `None`: that cannot be known.
+    fn places(
+        &self,
+        table: &Table,
+        index: IndexId,
+        write: &Footmark,
+        columns: &[ColumnId],
+    ) -> Option<SmallVec<[Key; 3]>> {
+        let mut places = SmallVec::new();
+        if index == 0 {
+            places.push(write.key.clone());
+            return Some(places);
+        }
+        match &write.after {
+            After::Gone => {}
+            After::Updated(assigned) => {
+                if assigned.iter().any(|column| columns.contains(column)) {
+                    return None;
+                }
+            }
+            After::Put(values) => {
+                let value = |column| {
+                    let at = values.binary_search_by_key(&column, |(c, _)| *c).ok()?;
+                    Some(&values[at].1)
+                };
+                if columns.iter().any(|&column| value(column).is_none()) {
+                    return None;
+                }
+                let place = |column| value(column).unwrap_or(&Value::Null);
+                places.push(index_key(table, index, &write.key, place).ok()?);
+            }
+        }
+        if write.existed {
+            let mut values = vec![Value::Null; columns.len()];
+            for at in [self.before, LATEST] {
+                let slot = table.find(write.key.as_bytes());
+                let stamp = slot.and_then(|slot| table.read(slot, at, columns, &mut values));
+                if stamp.is_some() {
+                    let place = |column| {
+                        let at = columns.iter().position(|&c| c == column);
+                        &values[at.expect("an index column")]
+                    };
+                    places.push(index_key(table, index, &write.key, place).ok()?);
+                }
+            }
+        }
+        places.sort_unstable();
+        places.dedup();
+        Some(places)
     }
 }
