@@ -206,6 +206,7 @@ impl RowRequirement {
     /// The row is looked at again.
     pub fn holds<A: Access>(&self, access: &mut A, meter: &Meter) -> Result<bool, Stop> {
         meter.spend(1)?;
+        meter.note_row(&self.key)?;
         let stamp = access.read(self.table, &self.key, &[], &mut []);
         Ok(stamp.map_err(schema_changed)? == self.stamp)
     }
@@ -220,6 +221,9 @@ impl RangeRequirement {
     /// The range is read again.
     pub fn holds<A: Access>(&self, access: &mut A, meter: &Meter) -> Result<bool, Stop> {
         let RangeRequirement { range, digest, seal } = self;
+        // A range without rows is a look-up too.
+        meter.spend(1)?;
+        meter.note_range(range)?;
         Ok(match seal {
             None => RangeDigest::again(access, range, digest, meter)? == *digest,
             Some(seal) => seal_range(access, range, digest, meter)? == (digest.rows, **seal),
@@ -298,4 +302,37 @@ fn is_too_much(error: &Error) -> bool {
 
 fn stale(detail: &str) -> Stop {
     Stop::Retry(Error::serialization(detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Bound;
+
+    use procedure::Budget;
+
+    use super::*;
+    use crate::footprint::NoRecord;
+    use crate::overlay::{Moment, Overlay};
+    use crate::phantoms::tests::store;
+
+    /// Nothing is in any of them, and each has to be looked up.
+    #[test]
+    fn a_range_without_rows_is_paid_for() {
+        let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+        let range = Range { table: TableId(1), index: 0, low, high, reverse: false };
+        let require = |count: usize| {
+            let (digest, range) = (RangeDigest::default(), range.clone());
+            let ranges = vec![RangeRequirement { range, digest, seal: None }; count];
+            let transaction: Interactive =
+                Interactive { now_us: 0, rows: Vec::new(), ranges, writes: Vec::new() };
+            let moment = Moment { height: 1, position: 0, now_us: 0 };
+            let mut overlay = Overlay::new(store().catalog(), 0, moment, NoRecord);
+            let budget = Budget { units_max: 1000, ..Budget::default() };
+            let mut frame = Frame::metered(Meter::of(budget));
+            transaction.require(&mut frame, &mut overlay)
+        };
+        require(1000).unwrap();
+        let Err(Stop::Rejected(error)) = require(1001) else { panic!("not rejected") };
+        assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX);
+    }
 }

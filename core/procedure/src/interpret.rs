@@ -149,6 +149,7 @@ pub(crate) fn run_row_step<A: Access>(
             let first = usize::from(out.0);
             let present = match frame.key(key)? {
                 Some(key) => {
+                    frame.meter.note_row(&key)?;
                     let out = &mut frame.registers[first..first + columns.len()];
                     access.read(*table, &key, columns, out)?.is_some()
                 }
@@ -161,7 +162,10 @@ pub(crate) fn run_row_step<A: Access>(
         }
         Step::Exists { table, key, found } => {
             let present = match frame.key(key)? {
-                Some(key) => access.exists(*table, &key)?,
+                Some(key) => {
+                    frame.meter.note_row(&key)?;
+                    access.exists(*table, &key)?
+                }
                 None => false,
             };
             frame.set(*found, Value::Bool(present));

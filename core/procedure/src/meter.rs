@@ -22,6 +22,8 @@
 //!   tables are changed;
 //! * [`PAIR_UNITS`] for a pair of rows that a join makes.
 //!
+//! *Reads* by a key, and ranges, leave [notes] of a limited length.
+//!
 //! *Memory* is counted in [weights](Value::weight), which are the same on every machine. A row that
 //! a query gathers counts until the query ends, or until what reads the rows is done with them; a
 //! row of the result and a row that is written count until the transaction ends. No single value is
@@ -199,6 +201,8 @@ pub struct Meter {
     longest: Cell<u64>,
     /// Regular expressions that the transaction has compiled.
     patterns: RefCell<Patterns>,
+    /// Bytes that reads may still leave.
+    notes_left: Cell<u64>,
     /// Of how many values of each sequence the last was taken.
     taken: RefCell<SmallVec<[(TableId, u64); 1]>>,
     /// Metered commands that the transaction may still defer.
@@ -243,6 +247,7 @@ impl Meter {
             covered_to: Cell::new(0),
             longest: Cell::new(0),
             patterns: RefCell::default(),
+            notes_left: Cell::new(u64::MAX),
             taken: RefCell::default(),
             commands_left: Cell::new(COMMANDS_MAX),
             unweighed_left: Cell::new(UNWEIGHED_MAX),
@@ -397,11 +402,13 @@ impl Meter {
     /// Another transaction begins.
     pub fn refill(&self) {
         self.divide(self.allowance.get());
-        let (commands, unweighed) = match self.interrupt {
-            None => (COMMANDS_MAX, UNWEIGHED_MAX),
-            // What is written outside of blocks is paid for in one.
-            Some(_) => (0, u32::MAX),
+        let (commands, unweighed, notes) = match self.interrupt {
+            None => (COMMANDS_MAX, UNWEIGHED_MAX, self.memory.get()),
+            // What is written outside of blocks is paid for in one, and what is read is remembered
+            // there.
+            Some(_) => (0, u32::MAX, u64::MAX),
         };
+        self.notes_left.set(notes);
         self.commands_left.set(commands);
         self.unweighed_left.set(unweighed);
         self.taken.borrow_mut().clear();
@@ -686,5 +693,6 @@ impl Meter {
     }
 }
 
+mod notes;
 #[cfg(test)]
 mod tests;

@@ -239,6 +239,7 @@ impl Run<'_> {
             return Ok(ControlFlow::Continue(()));
         };
         self.meter.spend(1)?;
+        self.meter.note_row(&key)?;
         let mut row: SmallVec<[Value; 8]> = smallvec![Value::Null; columns.len()];
         if access.read(*table, &key, columns, &mut row)?.is_none() {
             return Ok(ControlFlow::Continue(()));
@@ -267,6 +268,7 @@ impl Run<'_> {
         };
         self.meter.spend(1)?;
         let range = Range { table: *table, index: *index, low, high, reverse: *reverse };
+        self.meter.note_range(&range)?;
         let mut flow = ControlFlow::Continue(());
         access.scan(&range, columns, |_, _, row| {
             self.meter.spend(1)?;

@@ -122,3 +122,41 @@ fn memory_is_counted_until_it_is_released_or_the_transaction_ends() {
     assert_eq!(error.code(), SqlState::OUT_OF_MEMORY);
     assert_eq!(error.message(), "beyond 1000");
 }
+
+/// Under every protocol, and in blocks alone: outside of them a run remembers nothing, or what it
+/// has a lease for.
+#[test]
+fn what_is_read_by_keys_and_ranges_is_noted_until_the_transaction_ends() {
+    use std::ops::Bound;
+
+    use types::{Key, TableId};
+
+    use crate::access::Range;
+
+    let budget = Budget { bytes_max: 100 * 56, ..Budget::default() };
+    let meter = Meter::of(budget);
+    let key = Key::from_int(1);
+    for _ in 0..100 {
+        meter.note_row(&key).unwrap();
+    }
+    let error = meter.note_row(&key).unwrap_err();
+    assert_eq!(error.code(), SqlState::PROGRAM_LIMIT_EXCEEDED);
+    assert_eq!(meter.held(), 0, "beside what is held");
+    meter.refill();
+    let range = Range {
+        table: TableId(1),
+        index: 0,
+        low: Bound::Included(key.clone()),
+        high: Bound::Unbounded,
+        reverse: false,
+    };
+    let of_range = 160 + 8;
+    for _ in 0..budget.bytes_max / of_range {
+        meter.note_range(&range).unwrap();
+    }
+    assert_eq!(meter.note_range(&range).unwrap_err().code(), SqlState::PROGRAM_LIMIT_EXCEEDED);
+
+    let session = Meter::new(1000, Some(Arc::new(Flag(AtomicBool::new(false)))));
+    session.set_budget(budget);
+    (0..1000).for_each(|_| session.note_row(&key).unwrap());
+}
