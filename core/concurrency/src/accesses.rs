@@ -180,6 +180,9 @@ impl Declarer {
                 calls.try_for_each(|(procedure, row)| self.plan_call(procedure, row, out))
             }
             Work::Interactive(transaction) => {
+                if is_long(work) {
+                    return None;
+                }
                 let rows = transaction.rows.iter();
                 out.keys.extend(rows.map(|r| KeyAccess::new(r.table, r.key.clone(), false)));
                 out.ranges.extend(transaction.ranges.iter().map(|r| r.range.clone()));
@@ -207,13 +210,17 @@ impl Declarer {
         }));
         out.ranges.extend(found.ranges.drain(..).map(|(_, range)| range));
         plan.appends.iter().for_each(|&table| out.append(table));
-        (out.keys.len() <= KEYS_MAX).then_some(())
+        (out.keys.len().max(out.ranges.len()) <= KEYS_MAX).then_some(())
     }
 }
 
 /// Touches so much that to run it twice, or to tell its keys, is not worth it.
 fn is_long(work: &Work) -> bool {
-    matches!(work, Work::Load(load) if load.rows.len() > KEYS_MAX)
+    match work {
+        Work::Load(load) => load.rows.len() > KEYS_MAX,
+        Work::Interactive(t) => t.rows.len().max(t.ranges.len()) > KEYS_MAX,
+        Work::Statement(_) | Work::Void(_) => false,
+    }
 }
 
 /// The tables of a block's procedures, by address: the block keeps them alive.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use procedure::access::{Access, Command, Range, Row};
 use procedure::{Frame, ProgramResult};
 use storage::Catalog;
-use types::{ColumnId, Height, Key, Position, Stamp, Stop, TableId, Value};
+use types::{ColumnId, Height, IndexId, Key, Position, Stamp, Stop, TableId, Value};
 
 use crate::accesses::{Accesses, KEYS_MAX, KeyAccess};
 use crate::footprint::{NoRecord, Recorder};
@@ -61,7 +61,8 @@ impl Scout {
 pub struct Held {
     /// The stronger of two accesses to one record comes last and stays.
     keys: Vec<(TableId, RecordId, bool)>,
-    ranges: Vec<Range>,
+    /// By where they begin; each with the farthest end of its index so far.
+    ranges: Vec<HeldRange>,
     appends: Vec<TableId>,
 }
 
@@ -70,7 +71,7 @@ impl Held {
         let keys = accesses.keys.iter().map(|key| (key.table, key.record, key.writes));
         let mut keys: Vec<_> = keys.collect();
         keys.sort_unstable();
-        Held { keys, ranges: accesses.ranges.clone(), appends: accesses.appends.to_vec() }
+        Held { keys, ranges: held_ranges(&accesses.ranges), appends: accesses.appends.to_vec() }
     }
 
     fn covers_key(&self, table: TableId, key: &Key, writes: bool) -> bool {
@@ -80,29 +81,73 @@ impl Held {
     }
 
     fn covers_range(&self, range: &Range) -> bool {
-        let same = |held: &&Range| held.table == range.table && held.index == range.index;
-        self.ranges.iter().filter(same).any(|held| encloses(held, range))
+        // Only an empty range has no bounds.
+        let Some(wanted) = HeldRange::of(range) else { return true };
+        let at = self.ranges.partition_point(|held| held.start() <= wanted.start());
+        let before = at.checked_sub(1).map(|last| &self.ranges[last]);
+        before.is_some_and(|held| {
+            let is_same = (held.table, held.index) == (wanted.table, wanted.index);
+            is_same && held.reaches(&wanted.high)
+        })
     }
 }
 
-/// Whether every entry of `inner` is one of `outer`, as far as their bounds tell.
-fn encloses(outer: &Range, inner: &Range) -> bool {
-    let (Some(outer), Some(inner)) = (byte_bounds(outer), byte_bounds(inner)) else {
-        // Only an empty range has no bounds.
-        return byte_bounds(inner).is_none();
-    };
-    let low = match (&outer.0, &inner.0) {
-        (Bound::Unbounded, _) => true,
-        (Bound::Included(outer), Bound::Included(inner) | Bound::Excluded(inner)) => inner >= outer,
-        _ => outer.0 == inner.0,
-    };
-    let high = match (&outer.1, &inner.1) {
-        (Bound::Unbounded, _) => true,
-        (Bound::Excluded(outer), Bound::Excluded(inner)) => inner <= outer,
-        (Bound::Excluded(outer), Bound::Included(inner)) => inner < outer,
-        _ => outer.1 == inner.1,
-    };
-    low && high
+/// A range by its bounds as bytes: from `low` on, and below `high` if there is an end.
+#[derive(Debug)]
+struct HeldRange {
+    table: TableId,
+    index: IndexId,
+    low: Key,
+    high: Option<Key>,
+}
+
+impl HeldRange {
+    fn of(range: &Range) -> Option<HeldRange> {
+        let (low, high) = byte_bounds(range)?;
+        let low = match low {
+            Bound::Unbounded => Key::default(),
+            Bound::Included(low) => low,
+            Bound::Excluded(low) => after(low),
+        };
+        let high = match high {
+            Bound::Unbounded => None,
+            Bound::Included(high) => Some(after(high)),
+            Bound::Excluded(high) => Some(high),
+        };
+        Some(HeldRange { table: range.table, index: range.index, low, high })
+    }
+
+    fn start(&self) -> (TableId, IndexId, &Key) {
+        (self.table, self.index, &self.low)
+    }
+
+    fn reaches(&self, high: &Option<Key>) -> bool {
+        match (&self.high, high) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(high)) => high <= own,
+        }
+    }
+}
+
+/// The key right after another.
+fn after(mut key: Key) -> Key {
+    key.0.push(0);
+    key
+}
+
+fn held_ranges(ranges: &[Range]) -> Vec<HeldRange> {
+    let mut held: Vec<HeldRange> = ranges.iter().filter_map(HeldRange::of).collect();
+    held.sort_unstable_by(|a, b| a.start().cmp(&b.start()));
+    for at in 1..held.len() {
+        let (before, rest) = held.split_at_mut(at);
+        let (last, next) = (&before[at - 1], &mut rest[0]);
+        if (last.table, last.index) == (next.table, next.index) && last.reaches(&next.high) {
+            next.high = last.high.clone();
+        }
+    }
+    debug_assert!(held.is_sorted_by(|a, b| a.start() <= b.start()), "what look-ups rely on");
+    held
 }
 
 /// Run `work` over `overlay`, each access checked before it happens. `None`: one was not covered by
@@ -243,5 +288,39 @@ impl<R: Recorder> Access for Observed<'_, R> {
 
     fn prefetch(&mut self, table: TableId, key: &Key) {
         self.overlay.prefetch(table, key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against every range that was held, one by one.
+    #[test]
+    fn a_range_is_covered_by_one_that_begins_before_it_and_ends_after_it() {
+        let key = |number: u8| Key([number].as_slice().into());
+        let range = |index, low: u8, high: u8| Range {
+            table: TableId(1),
+            index,
+            low: Bound::Included(key(low)),
+            high: Bound::Excluded(key(high)),
+            reverse: false,
+        };
+        let ranges = [(0, 1, 9), (0, 2, 4), (0, 3, 5), (1, 0, 3), (1, 2, 7), (0, 10, 12)];
+        let held = ranges.map(|(index, low, high)| range(index, low, high));
+        let accesses = Accesses { ranges: held.to_vec(), ..Accesses::default() };
+        let held = Held::new(&accesses);
+        for index in 0..3 {
+            for (low, high) in (0..14).flat_map(|low| (low + 1..14).map(move |high| (low, high))) {
+                let is_in = |&(i, l, h): &(IndexId, u8, u8)| i == index && l <= low && high <= h;
+                let expected = ranges.iter().any(is_in);
+                assert_eq!(held.covers_range(&range(index, low, high)), expected, "{low} {high}");
+            }
+            let open = Range { high: Bound::Unbounded, ..range(index, 1, 2) };
+            assert!(!held.covers_range(&open));
+        }
+        let every = Range { low: Bound::Unbounded, high: Bound::Unbounded, ..range(0, 0, 0) };
+        let accesses = Accesses { ranges: vec![range(0, 3, 4), every], ..Accesses::default() };
+        assert!(Held::new(&accesses).covers_range(&range(0, 200, 255)));
     }
 }

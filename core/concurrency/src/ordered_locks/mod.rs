@@ -68,7 +68,6 @@ use crate::runner::Runner;
 use crate::schedule::{Graph, Preference, Ran, Schedule, Turn};
 use crate::test_mode;
 use crate::work::Work;
-use points::Points;
 use queues::{Queues, Requests};
 
 /// Fewer than these are done before other workers are awake.
@@ -155,8 +154,7 @@ pub fn declare_if_wide(
         let alone = WorkerPool::new(1);
         let declared = declare(block, first, catalog, at, &alone);
         let works = works(block, first);
-        let points = Points::of(&declared, &works, catalog);
-        let requests = Arc::new(Requests { declared, points, settings, fresh: true });
+        let requests = Requests::of(declared, &works, catalog, settings, true)?;
         let Queues { edges, .. } = Queues::of(&requests, &works, &alone);
         if !Graph::new(PROBE, &edges).is_wide() {
             return Err(ExecutionPath::SerialChained);
@@ -184,8 +182,10 @@ pub fn run_declared(
     paths: &mut PathCounts,
 ) -> Result<Vec<Outcome>, String> {
     let works = works(block, positions);
-    let points = Points::of(&declared, &works, catalog);
-    let requests = Arc::new(Requests { declared, points, settings, fresh });
+    let requests = match Requests::of(declared, &works, catalog, settings, fresh) {
+        Ok(requests) => requests,
+        Err(why) => return one_by_one(block, positions, catalog, writes, (why, paths)),
+    };
     let Queues { edges, fenced } = Queues::of(&requests, &works, pool);
     let graph = Graph::new(positions.len(), &edges);
     if settings.preference == Preference::Earliest && !graph.is_wide() {

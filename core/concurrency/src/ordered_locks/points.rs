@@ -17,7 +17,6 @@
 //! keeps, and the entries are sorted as keys are. Otherwise every written record of the table may
 //! be in every range of the index.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use procedure::access::Range;
@@ -29,7 +28,7 @@ use types::{ColumnId, IndexId, Key, TableId, Value};
 
 use super::queues::LockId;
 use crate::accesses::{Declared, KeyAccess};
-use crate::overlay::{byte_bounds, index_columns, index_key};
+use crate::overlay::{index_columns, index_key, place_in};
 use crate::work::Work;
 
 /// Sorted by key or entry.
@@ -116,19 +115,26 @@ impl Points {
         let Some(table) = self.tables.get(&range.table) else {
             return;
         };
-        let sorted = match range.index {
-            0 => Some(&table.keys),
-            index => table.secondary.get(&index).and_then(Option::as_ref),
-        };
-        match sorted {
-            Some(sorted) => part(sorted, range).iter().for_each(|(_, id)| lock(*id)),
-            None => table.keys.iter().for_each(|(_, id)| lock(*id)),
-        }
+        table.in_range(range).iter().for_each(|(_, id)| lock(*id));
         table.appends.iter().copied().for_each(lock);
+    }
+
+    /// How many those are.
+    pub fn count(&self, range: &Range) -> usize {
+        let table = self.tables.get(&range.table);
+        table.map_or(0, |table| table.in_range(range).len() + table.appends.len())
     }
 }
 
 impl TablePoints {
+    fn in_range(&self, range: &Range) -> &[(Key, LockId)] {
+        let sorted = match range.index {
+            0 => Some(&self.keys),
+            index => self.secondary.get(&index).and_then(Option::as_ref),
+        };
+        sorted.map_or(&self.keys, |sorted| &sorted[place_in(sorted, range)])
+    }
+
     /// Written records by the entries that their rows have now. `None`: one cannot be told.
     fn entries(&self, table: &Table, index: IndexId) -> Option<Sorted> {
         let columns = index_columns(table, index);
@@ -148,24 +154,6 @@ impl TablePoints {
         entries.sort_unstable();
         Some(entries)
     }
-}
-
-/// The points in a range.
-fn part<'p>(sorted: &'p Sorted, range: &Range) -> &'p [(Key, LockId)] {
-    let Some((low, high)) = byte_bounds(range) else {
-        return &[];
-    };
-    let first = match &low {
-        Bound::Unbounded => 0,
-        Bound::Included(low) => sorted.partition_point(|(key, _)| key < low),
-        Bound::Excluded(low) => sorted.partition_point(|(key, _)| key <= low),
-    };
-    let end = match &high {
-        Bound::Unbounded => sorted.len(),
-        Bound::Included(high) => sorted.partition_point(|(key, _)| key <= high),
-        Bound::Excluded(high) => sorted.partition_point(|(key, _)| key < high),
-    };
-    sorted.get(first..end).unwrap_or_default()
 }
 
 /// Which tables get or lose rows, and which columns are assigned, by any transaction.

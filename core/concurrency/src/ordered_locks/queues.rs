@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use storage::Catalog;
 use types::TableId;
 
 use super::Settings;
 use super::points::Points;
 use crate::accesses::{Accesses, Declared, KeyAccess, Tables};
+use crate::execution_path::ExecutionPath;
 use crate::pool::WorkerPool;
 use crate::work::Work;
 
@@ -48,6 +50,34 @@ pub struct Requests {
     pub settings: Settings,
     /// Predictions are of the state before the first transaction.
     pub fresh: bool,
+}
+
+/// More locks than these are not queued one by one: each of a block's transactions may have read a
+/// table that another fills, so there may be as many as the two have transactions and rows in
+/// product.
+const LOCKS_MAX: usize = 1 << 24;
+
+impl Requests {
+    /// `Err`: better one by one, since there are too many locks to queue.
+    pub fn of(
+        declared: Vec<Declared>,
+        works: &[Arc<Work>],
+        catalog: &Catalog,
+        settings: Settings,
+        fresh: bool,
+    ) -> Result<Arc<Requests>, ExecutionPath> {
+        let points = Points::of(&declared, works, catalog);
+        let mut locks: usize = 0;
+        for accesses in declared.iter().filter_map(Declared::accesses) {
+            let in_ranges = accesses.ranges.iter().map(|range| points.count(range));
+            let all = in_ranges.fold(accesses.keys.len(), usize::saturating_add);
+            locks = locks.saturating_add(all);
+        }
+        match locks > LOCKS_MAX {
+            true => Err(ExecutionPath::SerialChained),
+            false => Ok(Arc::new(Requests { declared, points, settings, fresh })),
+        }
+    }
 }
 
 /// Who waits for whom, and who may have to be postponed.
@@ -206,6 +236,30 @@ mod tests {
         let (mut tail, mut edges) = (Tail::default(), Vec::new());
         requests.iter().for_each(|&(at, exclusive)| tail.enqueue(at, exclusive, &mut edges));
         edges
+    }
+
+    /// Each of so many transactions has read a table of which each of them writes a row.
+    #[test]
+    fn too_many_locks_are_not_queued() {
+        use std::ops::Bound;
+
+        use procedure::access::Range;
+        use types::Key;
+
+        let request = |count: usize| {
+            let declared = (0..count).map(|at| {
+                let key = KeyAccess::new(TableId(1), Key::from_int(at as i64), true);
+                let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+                let range = Range { table: TableId(1), index: 0, low, high, reverse: false };
+                let (keys, ranges) = (vec![key], vec![range]);
+                Declared::Planned(Accesses { keys, ranges, ..Accesses::default() })
+            });
+            let store = crate::phantoms::tests::store();
+            let settings = Settings::default();
+            Requests::of(declared.collect(), &[], &store.catalog(), settings, true).map(drop)
+        };
+        assert_eq!(request(1 << 10), Ok(()));
+        assert_eq!(request(1 << 12), Err(ExecutionPath::SerialChained));
     }
 
     #[test]

@@ -62,7 +62,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use concurrency::accesses::Declared;
 use concurrency::arenas::Arenas;
-use concurrency::ordered_locks::points::Points;
 use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings, one_by_one};
 use concurrency::schedule::{Graph, Preference, Ran, Schedule};
@@ -159,14 +158,12 @@ impl Protocol for Bohm {
         let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
         let catalog = store.catalog();
         let mut paths = PathCounts::default();
-        let outcomes = match plan.declared {
-            Ok(declared) => {
-                let requests = Arc::new(Requests {
-                    points: Points::of(&declared, &block.transactions, &catalog),
-                    declared,
-                    settings: self.settings,
-                    fresh: plan.snapshot_height + 1 == block.height,
-                });
+        let requests = plan.declared.and_then(|declared| {
+            let fresh = plan.snapshot_height + 1 == block.height;
+            Requests::of(declared, &block.transactions, &catalog, self.settings, fresh)
+        });
+        let outcomes = match requests {
+            Ok(requests) => {
                 self.run_segments(requests, block, &catalog, writes, pool, &mut paths)?
             }
             Err(why) => {

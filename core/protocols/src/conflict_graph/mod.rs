@@ -40,7 +40,6 @@ use std::sync::{Arc, OnceLock};
 
 use concurrency::accesses::Declared;
 use concurrency::arenas::Arenas;
-use concurrency::ordered_locks::points::Points;
 use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::{Graph, Preference};
@@ -161,12 +160,9 @@ impl Protocol for ConflictGraph {
         let catalog = store.catalog();
         let mut paths = PathCounts::default();
         let staged = plan.declared.and_then(|declared| {
-            let requests = Arc::new(Requests {
-                points: Points::of(&declared, &block.transactions, &catalog),
-                declared,
-                settings: self.settings,
-                fresh: plan.snapshot_height + 1 == block.height,
-            });
+            let fresh = plan.snapshot_height + 1 == block.height;
+            let works = &block.transactions;
+            let requests = Requests::of(declared, works, &catalog, self.settings, fresh)?;
             let stages = self.stages(&requests, block, pool).ok_or(ExecutionPath::SerialChained)?;
             Ok((requests, stages))
         });
