@@ -93,7 +93,7 @@ pub(crate) fn call(
         }
         Json(function) => json::call(function, arguments, result, meter),
         Host | Family | Masklen => Ok(of_network(function, first)),
-        Regex(function) => crate::regex::call(function, arguments, result, meter),
+        Regex(function) => crate::regex::call(function, arguments, meter),
         NetworkText | NullsAlike | RealDigits | FailingRow | RowText => {
             shown(function, arguments, result, meter)
         }

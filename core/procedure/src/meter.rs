@@ -56,7 +56,7 @@ use kit::pool::{Lease, SMALL_BYTES};
 use smallvec::SmallVec;
 use types::numeric::work;
 use types::value::VALUE_WEIGHT;
-use types::{Error, SqlState, TableId, Value};
+use types::{Error, TableId, Value};
 
 use crate::regex::Patterns;
 use crate::surroundings::{Surroundings, nothing_around};
@@ -201,6 +201,8 @@ pub struct Meter {
     longest: Cell<u64>,
     /// Regular expressions that the transaction has compiled.
     patterns: RefCell<Patterns>,
+    /// Bytes of what is kept until the transaction ends, whatever is released.
+    kept: Cell<u64>,
     /// Bytes that reads may still leave.
     notes_left: Cell<u64>,
     /// Of how many values of each sequence the last was taken.
@@ -247,6 +249,7 @@ impl Meter {
             covered_to: Cell::new(0),
             longest: Cell::new(0),
             patterns: RefCell::default(),
+            kept: Cell::new(0),
             notes_left: Cell::new(u64::MAX),
             taken: RefCell::default(),
             commands_left: Cell::new(COMMANDS_MAX),
@@ -352,15 +355,18 @@ impl Meter {
 
     /// What is held now.
     pub fn held(&self) -> u64 {
-        self.memory.get() - self.memory_left.get()
+        self.memory.get() - self.memory_left.get() + self.kept.get()
     }
 
     /// Gives back what the lease has beyond what is held.
     fn shrink_lease(&self) {
-        if let Some(lease) = self.lease.borrow_mut().as_mut() {
-            self.longest.set(0);
-            lease.shrink(self.held());
-            self.covered(lease);
+        match self.lease.borrow_mut().as_mut() {
+            Some(lease) => {
+                self.longest.set(0);
+                lease.shrink(self.held());
+                self.covered(lease);
+            }
+            None => self.covered_to.set(self.kept.get()),
         }
     }
 
@@ -368,7 +374,7 @@ impl Meter {
         let covered = lease.bytes().max(SMALL_BYTES);
         let spare = LONG_VALUES * self.longest.get();
         let covered = covered.saturating_sub(spare);
-        self.covered_to.set(self.memory.get().saturating_sub(covered));
+        self.covered_to.set((self.memory.get() + self.kept.get()).saturating_sub(covered));
     }
 
     /// Before so much more is held.
@@ -379,9 +385,24 @@ impl Meter {
                 lease.cover(self.held() + bytes + LONG_VALUES * self.longest.get())?;
                 self.covered(lease);
             }
-            None => self.covered_to.set(0),
+            None => self.covered_to.set(self.kept.get()),
         }
         Ok(())
+    }
+
+    /// Counts memory until it is [let go](Meter::let_go) or the transaction ends.
+    pub(crate) fn keep(&self, bytes: u64) -> Result<(), Error> {
+        let before = self.kept.get();
+        if self.memory_left.get() < before + bytes {
+            return Err(self.out_of_memory());
+        }
+        self.kept.set(before + bytes);
+        self.cover(0).inspect_err(|_| self.kept.set(before))
+    }
+
+    pub(crate) fn let_go(&self, bytes: u64) {
+        self.kept.set(self.kept.get().saturating_sub(bytes));
+        self.shrink_lease();
     }
 
     /// Before a long value is made.
@@ -413,6 +434,7 @@ impl Meter {
         self.unweighed_left.set(unweighed);
         self.taken.borrow_mut().clear();
         self.patterns.take();
+        self.kept.set(0);
         self.memory_left.set(self.memory.get());
         self.shrink_lease();
     }
@@ -526,6 +548,7 @@ impl Meter {
     pub fn hold(&self, bytes: usize) -> Result<(), Error> {
         self.spend_bytes(bytes / HELD_PER_BYTE)?;
         let left = self.memory_left.get().checked_sub(bytes as u64);
+        let left = left.filter(|left| *left >= self.kept.get());
         let left = left.ok_or_else(|| self.out_of_memory())?;
         if left < self.covered_to.get() {
             self.cover(bytes as u64)?;
@@ -640,59 +663,9 @@ impl Meter {
         self.at_hand.set(at_hand);
         self.reserve.set(units - at_hand);
     }
-
-    /// Why an update command cannot go on.
-    fn command_too_long(&self, code: SqlState, what: String) -> Error {
-        Error::new(code, format!("an UPDATE by key takes more than {what}"))
-            .with_detail(format!(
-                "What it makes of a row is computed when the row's turn comes. A transaction's \
-                 first {FIRST_COMMANDS} such updates may take a {FIRST_UNIT_SHARES}th of the work \
-                 and an {FIRST_BYTE_SHARES}th of the memory that it may take, each of the others \
-                 a {SHARES}th.",
-            ))
-            .with_hint(
-                "Read the row in a statement of its own, and write what comes of it. The ledger's \
-                 owner can SET ledger.transaction_units_max and ledger.transaction_bytes_max.",
-            )
-    }
-
-    #[cold]
-    fn exhausted(&self) -> Error {
-        if self.is_command {
-            let what = format!("{} units of work", self.allowance.get());
-            return self.command_too_long(SqlState::STATEMENT_TOO_COMPLEX, what);
-        }
-        Error::new(
-            SqlState::STATEMENT_TOO_COMPLEX,
-            format!("the transaction takes more than {} units of work", self.allowance.get()),
-        )
-        .with_detail(
-            "A transaction holds up its block, so the ledger's parameter transaction_units_max \
-             bounds it. A step, a row that is read, an operator, and 4 bytes that a function works \
-             on are a unit each, a pair of a join some more, a row that is written about 40.",
-        )
-        .with_hint(SPLIT)
-    }
-
-    #[cold]
-    fn out_of_memory(&self) -> Error {
-        if self.is_command {
-            let what = format!("{} bytes of memory", self.memory.get());
-            return self.command_too_long(SqlState::PROGRAM_LIMIT_EXCEEDED, what);
-        }
-        let what = format!("more than {} bytes are held in memory at once", self.memory.get());
-        match self.too_much {
-            Some(too_much) => too_much(self.memory.get()),
-            None => Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
-                .with_detail(
-                    "The ledger's parameter transaction_bytes_max says how many there may be; rows \
-                     that a transaction gathers, answers and writes count.",
-                )
-                .with_hint(SPLIT),
-        }
-    }
 }
 
 mod notes;
+mod refused;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kit::pool::Pool;
+use types::SqlState;
 
 use super::*;
 

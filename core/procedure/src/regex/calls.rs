@@ -6,7 +6,7 @@ use std::sync::Arc;
 use regex_automata::Span;
 use types::arithmetic::check_made_bytes;
 use types::value::VALUE_WEIGHT;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{Error, Result, SqlState, Value};
 
 use super::similar::of_similar;
 use super::syntax::Options;
@@ -27,7 +27,6 @@ fn int(arguments: &Arguments<'_>, n: usize) -> Option<i64> {
 pub(crate) fn call(
     function: RegexFunction,
     arguments: &Arguments<'_>,
-    result: &DataType,
     meter: &Meter,
 ) -> Result<Value> {
     use RegexFunction as F;
@@ -58,7 +57,7 @@ pub(crate) fn call(
             let found = pattern.find(subject, 0, meter)?;
             found.map_or(Ok(Value::Null), |found| groups(subject, &found, meter))
         }
-        F::Split => split(arguments, result, meter),
+        F::Split => split(arguments, meter),
         F::Like => {
             let pattern = flagged(arguments, 2, "regexp_like()", meter)?;
             pattern.is_match(subject, meter).map(Value::Bool)
@@ -333,7 +332,7 @@ fn parts_of(new: &str, groups: usize) -> Vec<New> {
 }
 
 /// Matches of nothing at the ends, or just behind another, divide nothing.
-fn split(arguments: &Arguments<'_>, _: &DataType, meter: &Meter) -> Result<Value> {
+fn split(arguments: &Arguments<'_>, meter: &Meter) -> Result<Value> {
     let subject = text(arguments, 0);
     let pattern = flagged(arguments, 2, "regexp_split_to_array()", meter)?;
     let (mut parts, mut last) = (Vec::new(), 0);

@@ -18,7 +18,8 @@
 //! version the lock file has; a test holds them.
 //!
 //! *Cost.* A pattern is paid for when it is compiled, which is once in a transaction as long as
-//! only some others are used between; then each search by the length of text and pattern.
+//! only some others are used between; then each search by the length of text and pattern. What is
+//! kept compiled counts as held memory, by its states.
 
 mod calls;
 mod similar;
@@ -47,6 +48,15 @@ const KEPT_MAX: usize = 8;
 const COMPILE_UNITS: u64 = 500;
 const STATE_UNITS: u64 = 5;
 
+/// Of a compilation, and of each of its states; there are up to three of one pattern, and one of a
+/// plain one.
+const COMPILED_BYTES: u64 = 4096;
+const STATE_BYTES: u64 = 64;
+const COMPILATIONS: u64 = 3;
+/// A search remembers sets of states, for each state some and not more than these in all.
+const SEARCH_BYTES: u64 = 256;
+const SEARCH_BYTES_MAX: u64 = 4 << 20;
+
 /// A position takes so many units for as many bytes of the text.
 const BYTES_PER_UNIT: u64 = 8;
 /// A search that ends early may have looked at the rest of the text.
@@ -69,7 +79,19 @@ pub(crate) type Found = Vec<Option<Span>>;
 
 /// Patterns of one transaction, the last one used behind the others.
 #[derive(Default)]
-pub(crate) struct Patterns(Vec<(String, Options, Arc<Pattern>)>);
+pub(crate) struct Patterns(Vec<Kept>);
+
+struct Kept {
+    text: String,
+    options: Options,
+    pattern: Arc<Pattern>,
+}
+
+impl Kept {
+    fn bytes(&self) -> u64 {
+        self.pattern.translated.bytes() + self.text.len() as u64
+    }
+}
 
 fn not_compiled(error: impl std::fmt::Display) -> Error {
     let what = "invalid regular expression: regular expression is too complex";
@@ -79,6 +101,13 @@ fn not_compiled(error: impl std::fmt::Display) -> Error {
 impl Translated {
     fn syntax(&self) -> Syntax {
         Syntax::new().case_insensitive(self.any_case)
+    }
+
+    /// What it takes once it is compiled.
+    fn bytes(&self) -> u64 {
+        let compilations = if self.is_plain { 1 } else { COMPILATIONS };
+        let compiled = compilations * (COMPILED_BYTES + STATE_BYTES * self.states);
+        compiled + (SEARCH_BYTES * self.states).min(SEARCH_BYTES_MAX)
     }
 
     fn regex(&self, text: &str) -> Result<meta::Regex> {
@@ -93,7 +122,9 @@ impl Pattern {
     fn new(pattern: &str, options: Options, meter: &Meter) -> Result<Pattern> {
         let translated = syntax::translate(pattern, options)?;
         meter.spend(COMPILE_UNITS + STATE_UNITS * translated.states)?;
-        let first = translated.regex(&translated.text)?;
+        let bytes = translated.bytes() + pattern.len() as u64;
+        meter.keep(bytes)?;
+        let first = translated.regex(&translated.text).inspect_err(|_| meter.let_go(bytes))?;
         Ok(Pattern { first, translated, to: OnceLock::new(), whole: OnceLock::new() })
     }
 
@@ -187,19 +218,19 @@ fn spans(slots: &[Option<NonMaxUsize>]) -> Found {
 impl Patterns {
     /// A pattern, compiled if it is not one of those that are kept.
     fn get(&mut self, pattern: &str, options: Options, meter: &Meter) -> Result<Arc<Pattern>> {
-        let known = self.0.iter().rposition(|known| known.0 == pattern && known.1 == options);
-        let entry = match known {
+        let is_it = |kept: &Kept| kept.text == pattern && kept.options == options;
+        let kept = match self.0.iter().rposition(is_it) {
             Some(place) => self.0.remove(place),
             None => {
-                let compiled = Pattern::new(pattern, options, meter)?;
-                (pattern.to_owned(), options, Arc::new(compiled))
+                if self.0.len() >= KEPT_MAX {
+                    meter.let_go(self.0.remove(0).bytes());
+                }
+                let compiled = Arc::new(Pattern::new(pattern, options, meter)?);
+                Kept { text: pattern.to_owned(), options, pattern: compiled }
             }
         };
-        if self.0.len() >= KEPT_MAX {
-            self.0.remove(0);
-        }
-        let compiled = Arc::clone(&entry.2);
-        self.0.push(entry);
+        let compiled = Arc::clone(&kept.pattern);
+        self.0.push(kept);
         Ok(compiled)
     }
 }

@@ -138,3 +138,45 @@ fn what_would_take_too_much_is_too_complex() {
     assert!(syntax::translate(&"[[:graph:]]".repeat(100), Options::default()).is_ok());
     assert!(syntax::translate("[[:alpha:]]{2,5}|[a-z]+", Options::default()).is_ok());
 }
+
+/// What is compiled counts as long as it is kept, whatever a query releases; of nine patterns eight
+/// are kept.
+#[test]
+fn compiled_patterns_are_held_memory() {
+    let budget = |bytes_max| Meter::of(crate::Budget { bytes_max, ..crate::Budget::default() });
+    let compile = |pattern: &str, meter: &Meter| compiled(pattern, Options::default(), meter);
+    let large = |n: usize| format!(r"\w{{{n}}}");
+    let meter = budget(64 << 20);
+    let before = meter.memory_left();
+    compile(&large(50), &meter).unwrap();
+    let of_one = meter.held();
+    assert!(of_one > 1 << 20, "{of_one}");
+    meter.release_to(before);
+    assert_eq!(meter.held(), of_one);
+    compile(&large(50), &meter).unwrap();
+    assert_eq!(meter.held(), of_one, "compiled once");
+    for n in 0..KEPT_MAX {
+        compile(&format!("a{n}"), &meter).unwrap();
+    }
+    assert!(meter.held() < of_one, "the first one was let go");
+    meter.refill();
+    assert_eq!(meter.held(), 0);
+    let meter = budget(of_one - 1);
+    let error = compile(&large(50), &meter).err().unwrap();
+    assert_eq!(error.code(), SqlState::PROGRAM_LIMIT_EXCEEDED);
+    assert_eq!(meter.held(), 0);
+    // One that is never looked for again is compiled once.
+    let held = |pattern: &str| {
+        let meter = budget(64 << 20);
+        compile(pattern, &meter).unwrap();
+        meter.held()
+    };
+    let of_two_more = 2 * (COMPILED_BYTES + STATE_BYTES * 3000);
+    assert!(held(r"\w{10}|x") > held(r"\w{10}") + of_two_more);
+    // A row that would have fitted beside nothing.
+    let meter = budget(of_one + 1000);
+    compile(&large(50), &meter).unwrap();
+    let error = meter.hold(1001).err().unwrap();
+    assert_eq!(error.code(), SqlState::PROGRAM_LIMIT_EXCEEDED);
+    meter.hold(1000).unwrap();
+}
