@@ -11,6 +11,7 @@
 
 mod contain;
 mod edit;
+mod keys;
 pub(crate) mod kinds;
 mod make;
 pub(crate) mod rows;
@@ -142,7 +143,9 @@ pub(super) fn call(
         }
         F::GetPath => given(at_path(first, second.as_array().unwrap_or_default(), meter)?, result),
         F::Contains => contain::contains(whole(first), whole(second), meter).map(Value::Bool),
-        F::HasKey | F::HasAnyKey | F::HasAllKeys => has_keys(function, whole(first), second, meter),
+        F::HasKey | F::HasAnyKey | F::HasAllKeys => {
+            keys::has_keys(function, whole(first), second, meter)
+        }
         F::Concat | F::Delete | F::DeletePath | F::Set | F::Insert | F::StripNulls => {
             edit::call(function, arguments, result, meter)
         }
@@ -230,37 +233,6 @@ fn at_path<'a>(value: &'a Value, path: &[Value], meter: &Meter) -> Result<Option
 fn place_of(name: &str) -> Option<i64> {
     let digits = name.trim_start_matches([' ', '\t', '\n', '\r', '\u{b}', '\u{c}']);
     digits.parse::<i32>().ok().map(i64::from)
-}
-
-fn has_keys(function: JsonFunction, value: Raw<'_>, keys: &Value, meter: &Meter) -> Result<Value> {
-    let one = std::slice::from_ref(keys);
-    let keys = keys.as_array().unwrap_or(one);
-    let mut has_all = true;
-    for key in keys.iter().filter_map(Value::as_text) {
-        meter.spend_bytes(value.text().len())?;
-        let has = has_key(value, key)?;
-        has_all &= has;
-        if has && function != JsonFunction::HasAllKeys {
-            return Ok(Value::Bool(true));
-        }
-    }
-    Ok(Value::Bool(has_all && function == JsonFunction::HasAllKeys))
-}
-
-fn has_key(value: Raw<'_>, key: &str) -> Result<bool> {
-    let is_it = |one: Raw<'_>| Ok::<_, Error>(one.kind() == Kind::String && one.said()? == key);
-    match value.kind() {
-        Kind::Object => value.member(key).map(|found| found.is_some()),
-        Kind::Array => {
-            for element in value.elements() {
-                if is_it(element)? {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
-        }
-        _ => is_it(value),
-    }
 }
 
 fn invalid(message: impl Into<String>) -> Error {
