@@ -69,6 +69,15 @@ pub trait Language: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whether a client may hand in a transaction of its own making, its party being one that may
+    /// do what it does.
+    ///
+    /// # Errors
+    /// 42501: nodes alone may ask for it.
+    fn check_handed_in(&self, _: &Body) -> Result<()> {
+        Ok(())
+    }
+
     /// What a ledger without blocks has from its parameters. Called before any block is run.
     fn begin(&self, _: &Parameters) {}
 

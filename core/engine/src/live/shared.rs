@@ -265,7 +265,8 @@ impl Shared {
                 "the envelope is for another ledger",
             ));
         }
-        let asked = Asked::from(&Body::from_request(view.request).map_err(no_envelope)?);
+        let body = Body::from_request(view.request).map_err(no_envelope)?;
+        let asked = Asked::from(&body);
         if Body::is_checkpoint(view.request) || Body::is_skip(view.request) {
             let what = "no client can ask for this";
             return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
@@ -274,6 +275,7 @@ impl Shared {
         self.check_not_expired(&view, "ordered")?;
         envelope.check_signatures()?;
         signers_may(&*self.language, &view)?;
+        self.language.check_handed_in(&body)?;
         arguments_fit(&*self.language, &view)?;
         if self.language.asks_for_approvals() {
             approvals_suffice(&*self.language, &view)?;

@@ -40,6 +40,7 @@ mod feeding;
 mod fetching;
 pub mod gathering;
 mod guard;
+mod handed_in;
 mod keyed;
 mod last_changes;
 pub mod ledger_proofs;

@@ -49,6 +49,7 @@ use crate::schema::deferred::{Unchecked, taken_off};
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::endorsed::{Reach, lowered};
 use crate::session::guard::error_of;
+use crate::session::handed_in::check_leaves_databases;
 use crate::session::last_changes::LastChanges;
 use crate::session::sequence_caches::SequenceCaches;
 use crate::session::touched::Touched;
@@ -493,6 +494,10 @@ impl Language for Schema {
             Body::Checkpoint { .. } | Body::Skip { .. } => Ok(()),
             _ => Touched::default().check(catalog, &catalog.agreed(signers, approvers)),
         }
+    }
+
+    fn check_handed_in(&self, body: &Body) -> Result<()> {
+        check_leaves_databases(body)
     }
 
     fn begin(&self, parameters: &Parameters) {

@@ -390,3 +390,40 @@ fn what_a_block_takes_away_counts_from_there_on() {
     ];
     judge(&[], &cases.map(|(said, expected)| (said.bytes(), expected)));
 }
+
+/// No replica can look whether there is the ledger that a record of a database names.
+#[test]
+fn no_client_records_a_database() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        let made = format!("LEDGER '{}' GENESIS '{}'", "ab".repeat(16), "cd".repeat(32));
+        let texts = [
+            format!("CREATE DATABASE shop {made}"),
+            format!("CREATE /* plainly */ DATABASE shop {made}"),
+            "DROP DATABASE IF EXISTS shop".to_owned(),
+            "ALTER DATABASE shop RENAME TO store".to_owned(),
+        ];
+        let unsigned =
+            |sequence, body| Said { seeds: Vec::new(), ..said("tally", 0, sequence, body) };
+        for (sequence, text) in (0..).zip(&texts) {
+            let statement = unsigned(sequence, schema(text));
+            assert_eq!(outcome(&mut client, &statement).await, "42501", "{text}");
+            let seen = engine::transaction::SchemaSeen { version: 0, whole: true };
+            let writes = vec![(schema(text), concurrency::Expectation::default())];
+            let transaction =
+                concurrency::Interactive { now_us: 0, rows: vec![], ranges: vec![], writes };
+            let migration = unsigned(100 + sequence, Body::Interactive { seen, transaction });
+            assert_eq!(outcome(&mut client, &migration).await, "42501", "{text}");
+        }
+        // What would be refused as it is handed in is not read.
+        let of_other = Said { seeds: Vec::new(), ..said("ada", 0, 201, schema(&texts[0])) };
+        assert_eq!(outcome(&mut client, &of_other).await, "28000");
+        let late = Said { expires_us: -1, ..unsigned(202, schema(&texts[0])) };
+        assert_eq!(outcome(&mut client, &late).await, "57014");
+        let table = unsigned(200, schema("CREATE TABLE made (id int PRIMARY KEY)"));
+        assert_eq!(outcome(&mut client, &table).await, OK);
+        let databases = client.run("SELECT count(*) FROM tally_databases").await.unwrap();
+        assert_eq!(&*databases[0], [Value::Int(0)]);
+    });
+}
