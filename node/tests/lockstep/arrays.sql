@@ -278,3 +278,14 @@ SELECT * FROM spelled;
 -- # Names are arrays of characters that count from 0
 SELECT typname[0], typname[1] = 'n' AND (SELECT true) AS n FROM pg_type WHERE typname = 'int4';
 -- i|t
+-- # Elements that MERGE assigns, up to its next WHEN
+CREATE TABLE merged (id int PRIMARY KEY, ns int[]);
+INSERT INTO merged VALUES (1, '{1,2}');
+MERGE INTO merged USING (VALUES (1, 7), (2, 8)) AS s (id, n) ON merged.id = s.id WHEN MATCHED AND ns[1] = 1 THEN UPDATE SET ns[1] = CASE WHEN s.n > 5 THEN s.n ELSE 0 END WHEN NOT MATCHED THEN INSERT (id, ns) VALUES (s.id, ARRAY[s.n]);
+SELECT * FROM merged ORDER BY id;
+-- 1|{7,2}
+-- 2|{8}
+MERGE INTO merged USING (VALUES (1)) AS s (id) ON merged.id = s.id WHEN MATCHED THEN UPDATE SET ns[2] = 3, ns[3] = 4 WHEN NOT MATCHED THEN DO NOTHING;
+SELECT * FROM merged ORDER BY id;
+-- 1|{7,3,4}
+-- 2|{8}

@@ -163,9 +163,10 @@ fn whole_value(item: &[TokenWithSpan], array: Vec<TokenWithSpan>) -> Vec<TokenWi
     whole
 }
 
-/// Where a value of SET ends: at a comma, or where what follows begins.
+/// Where a value of SET ends: at a comma, or where what follows begins, which in MERGE is the next
+/// WHEN that is none of a CASE.
 fn end_of_value(tokens: &[TokenWithSpan], from: usize) -> usize {
-    let mut at = from;
+    let (mut at, mut cases) = (from, 0usize);
     while at < tokens.len() {
         match tokens[at].token {
             Token::LParen | Token::LBracket => match closing(tokens, at) {
@@ -173,11 +174,16 @@ fn end_of_value(tokens: &[TokenWithSpan], from: usize) -> usize {
                 None => return tokens.len(),
             },
             Token::Comma | Token::RParen => return at,
-            _ if matches!(keyword(&tokens[at]), Keyword::WHERE | Keyword::RETURNING) => return at,
-            _ if keyword(&tokens[at]) == Keyword::FROM && !is_distinct_from(tokens, at) => {
-                return at;
-            }
-            _ => {}
+            // A name, whatever its word.
+            _ if at > from && tokens[at - 1].token == Token::Period => {}
+            _ => match keyword(&tokens[at]) {
+                Keyword::WHERE | Keyword::RETURNING => return at,
+                Keyword::FROM if !is_distinct_from(tokens, at) => return at,
+                Keyword::CASE => cases += 1,
+                Keyword::END => cases = cases.saturating_sub(1),
+                Keyword::WHEN if cases == 0 => return at,
+                _ => {}
+            },
         }
         at += 1;
     }
@@ -292,6 +298,15 @@ mod tests {
         same(
             "UPDATE t SET a[1] = 2, b = 3, A[4] = 5",
             "UPDATE t SET A = \"\u{1}set element\"(\"\u{1}set element\"(a, (1), (2)), (4), (5)), b = 3",
+        );
+    }
+
+    /// Words after a point are names.
+    #[test]
+    fn a_value_goes_on_behind_names_that_are_words() {
+        same(
+            "UPDATE t SET a[1] = t.when + s.case, b = t.end WHERE c",
+            "UPDATE t SET a = \"\u{1}set element\"(a, (1), (t.when + s.case)), b = t.end WHERE c",
         );
     }
 
