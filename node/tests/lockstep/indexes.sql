@@ -299,3 +299,35 @@ DROP INDEX falling;
 INSERT INTO falls VALUES (4, 9), (4, 8);
 CREATE UNIQUE INDEX falling ON falls (a DESC);
 -- ERROR 23505: could not create unique index "falling"
+-- # Of what is not immutable
+CREATE TYPE mood AS ENUM ('sad', 'glad');
+CREATE TABLE moods (e mood, d date, x text, ts timestamp, n int, j jsonb);
+CREATE INDEX ON moods ((e::text));
+-- ERROR 42P17: functions in index expression must be marked IMMUTABLE
+CREATE INDEX ON moods ((x::mood));
+-- ERROR 42P17: functions in index expression must be marked IMMUTABLE
+CREATE INDEX ON moods ((coalesce(e::text, '')));
+-- ERROR 42P17: functions in index expression must be marked IMMUTABLE
+CREATE INDEX ON moods ((e || ''));
+-- ERROR 42P17: functions in index expression must be marked IMMUTABLE
+CREATE INDEX ON moods (('' || e));
+-- ERROR 42P17: functions in index expression must be marked IMMUTABLE
+CREATE INDEX ON moods ((x || d));
+-- ERROR 42P17: functions in index expression must be marked IMMUTABLE
+CREATE INDEX ON moods ((concat(x, n)));
+-- ERROR 42P17: functions in index expression must be marked IMMUTABLE
+CREATE INDEX ON moods ((x::date));
+-- ERROR 42P17: functions in index expression must be marked IMMUTABLE
+CREATE INDEX ON moods ((to_jsonb(n)));
+-- ERROR 42P17: functions in index expression must be marked IMMUTABLE
+CREATE INDEX ON moods (n) WHERE e::text = 'sad';
+-- ERROR 42P17: functions in index predicate must be marked IMMUTABLE
+CREATE INDEX ON moods (n) WHERE e > 'sad';
+CREATE INDEX ON moods ((ts::date));
+CREATE INDEX ON moods ((x || n));
+CREATE INDEX ON moods ((j::text));
+CREATE TABLE generated (e mood, x text GENERATED ALWAYS AS (e::text) STORED);
+-- ERROR 42P17: generation expression is not immutable
+CREATE TABLE generated (d date, x text GENERATED ALWAYS AS ('on ' || d) STORED);
+-- ERROR 42P17: generation expression is not immutable
+CREATE TABLE checked (e mood, CHECK (e::text = 'sad'));

@@ -15,6 +15,7 @@ use types::{DataType, EnumType, Error, Result, SqlState, Value, Zone};
 use super::digits::{as_digits, padded};
 use super::scope::Variable;
 use super::system::{System, is_of_system};
+use super::volatility::converts_stably;
 use crate::bind::statement::ZonedConstant;
 use crate::schema::catalog::{Catalog, Table, ViewUses};
 use crate::schema::user_types::labels_of;
@@ -58,6 +59,8 @@ pub struct Binder<'a> {
     pub steps: Vec<Step>,
     /// Something bound depends on the session, so the result is of no use to others.
     pub session_dependent: bool,
+    /// Something bound is not immutable: see [`volatility`](super::volatility).
+    pub stable: bool,
     /// Something bound is another thing in another time zone.
     pub zone_dependent: bool,
     /// Expressions have the rules of a place's clocks in them.
@@ -151,6 +154,7 @@ impl<'a> Binder<'a> {
             next_register,
             steps: Vec::new(),
             session_dependent: false,
+            stable: false,
             zone_dependent: false,
             by_clocks: false,
             zoned: Vec::new(),
@@ -418,6 +422,7 @@ impl<'a> Binder<'a> {
         to: &DataType,
         explicit: bool,
     ) -> Result<Expr> {
+        self.stable |= converts_stably(from, to);
         if let (DataType::Array(element), true) = (from, to.is_string())
             && matches!(**element, DataType::Record(_))
         {

@@ -214,6 +214,7 @@ impl Binder<'_> {
     /// What functions of all types take as a text, as a text.
     pub(super) fn shown(&mut self, typed: Typed) -> Result<Typed> {
         if let Some(of) = typed.data_type.enum_type().cloned() {
+            self.stable = true;
             return Ok(labels(typed.expr, &typed.data_type, &of));
         }
         if typed.data_type == DataType::Array(Box::new(DataType::Float4)) {

@@ -14,6 +14,7 @@ use super::binder::{Binder, Typed, fold, network_of};
 use super::refused;
 use super::scope::Scope;
 use super::system::as_array;
+use super::volatility::is_stable;
 use crate::syntax::assigned::{SET_ELEMENT, SET_SLICE};
 
 impl Binder<'_> {
@@ -22,6 +23,7 @@ impl Binder<'_> {
         if let Some(typed) = self.own_system_call(name, &arguments)? {
             return Ok(typed);
         }
+        self.stable |= is_stable(name);
         if let Some(typed) = self.session_call(name, &arguments)? {
             return Ok(typed);
         }

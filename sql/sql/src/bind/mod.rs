@@ -71,6 +71,7 @@ mod subquery;
 pub mod system;
 mod unions;
 mod update;
+mod volatility;
 mod windows;
 mod with;
 

@@ -11,6 +11,7 @@ use super::binder::{Binder, Typed, fold, network_text};
 use super::digits::as_digits;
 use super::scope::Scope;
 use super::system::as_array;
+use super::volatility::converts_stably;
 
 impl Binder<'_> {
     pub(super) fn arithmetic(
@@ -74,6 +75,7 @@ impl Binder<'_> {
         let left = as_text(self, left, &right)?;
         let right = as_text(self, right, &left)?;
         let result = concat_type(&left.data_type, &right.data_type)?;
+        self.stable |= [&left, &right].iter().any(|side| converts_stably(&side.data_type, &result));
         let [mut left, mut right] = [left, right].map(beside_text);
         for side in [&mut left, &mut right] {
             if !Zone::matters(&side.data_type, &result) {

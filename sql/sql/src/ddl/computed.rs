@@ -156,7 +156,7 @@ impl Draft {
                 data_type: self.table.column_type(column).clone(),
             });
         }
-        let Typed { expr: value, data_type } = self.computed(catalog, expr)?;
+        let Typed { expr: value, data_type } = self.computed(catalog, expr, "expression")?;
         let data_type = match data_type {
             DataType::Unknown => DataType::Text,
             known => known.without_modifier(),
@@ -171,7 +171,7 @@ impl Draft {
     }
 
     fn condition(&self, catalog: &Catalog, expr: &ast::Expr) -> Result<Expr> {
-        let typed = self.computed(catalog, expr)?;
+        let typed = self.computed(catalog, expr, "predicate")?;
         match typed.data_type {
             DataType::Bool | DataType::Unknown => Ok(typed.expr),
             other => Err(Error::new(
@@ -182,7 +182,7 @@ impl Draft {
     }
 
     /// What follows from a row and nothing else, over columns that are stored as they are given.
-    fn computed(&self, catalog: &Catalog, expr: &ast::Expr) -> Result<Typed> {
+    fn computed(&self, catalog: &Catalog, expr: &ast::Expr, part: &str) -> Result<Typed> {
         let session = SessionInfo::default();
         let mut binder = Binder::new(catalog, &session, Vec::new());
         let scope = Scope::of_table(&Arc::new(self.table.clone()));
@@ -194,12 +194,13 @@ impl Draft {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
         }
         let mut changes = binder.session_dependent
+            || binder.stable
             || binder.zone_dependent
             || binder.by_clocks
             || typed.expr.draws();
         changes |= typed.expr.any(&mut |part| matches!(part, Expr::Now));
         if changes {
-            let what = "functions in index expression must be marked IMMUTABLE";
+            let what = format!("functions in index {part} must be marked IMMUTABLE");
             return Err(Error::new(SqlState::INVALID_OBJECT_DEFINITION, what));
         }
         typed.expr.map_columns(&mut |column| match self.table.generated(column) {

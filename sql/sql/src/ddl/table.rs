@@ -218,7 +218,7 @@ impl Draft {
         if !binder.steps.is_empty() {
             return Err(Error::unsupported("a subquery in a column generation expression"));
         }
-        let mut changes = binder.session_dependent || value.draws();
+        let mut changes = binder.session_dependent || binder.stable || value.draws();
         changes |= value.any(&mut |part| matches!(part, Expr::Now));
         if changes {
             let what = "generation expression is not immutable";
