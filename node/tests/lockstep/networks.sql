@@ -95,3 +95,10 @@ SELECT to_json(a), jsonb_build_object(one, c), json_agg(a), concat(a, one), one 
 -- ["1.2.3.4","10.0.0.0/8","::1",null]|{"1.2.3.4": ["10.0.0.0/8", "1.2.3.4/32"]}|[["1.2.3.4","10.0.0.0/8","::1",null]]|{1.2.3.4,10.0.0.0/8,::1,NULL}1.2.3.4|1.2.3.4/32
 SELECT '224'::cidr, '224.1'::cidr, '225'::cidr, '10'::cidr;
 -- 224.0.0.0/4|224.1.0.0/16|225.0.0.0/8|10.0.0.0/8
+-- # Literals of a type
+SELECT inet '10.0.0.1/8', cidr '10.0.0.0/8', host(inet '::1');
+-- 10.0.0.1/8|10.0.0.0/8|::1
+SELECT inet 'nothing';
+-- ERROR 22P02: invalid input syntax for type inet: "nothing"
+SELECT nosuch '10.0.0.1';
+-- ERROR 42704: type "nosuch" does not exist

@@ -417,3 +417,6 @@ SELECT '23:59:60.5'::time;
 -- ERROR 22008: date/time field value out of range: "23:59:60.5"
 SELECT '23:59:60.000001+01'::timetz;
 -- ERROR 22008: date/time field value out of range: "23:59:60.000001+01"
+-- # Literals with a precision
+SELECT interval(2) '1.23456 seconds', interval (0) '1.5 seconds';
+-- 00:00:01.23|00:00:02

@@ -22,7 +22,7 @@
 //!   PostgreSQL    (x AND (a IS DISTINCT FROM b)) OR c
 //! ```
 
-use sqlparser::ast::{self, BinaryOperator as Op, Expr, UnaryOperator};
+use sqlparser::ast::{self, BinaryOperator as Op, CastKind, Expr, UnaryOperator};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
@@ -50,7 +50,7 @@ pub(crate) fn prefix(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError
         Token::Word(word) if word.keyword == Keyword::NOT && word.quote_style.is_none() => {
             (UnaryOperator::Not, NOT)
         }
-        _ => return None,
+        _ => return typed_literal(parser),
     };
     parser.advance_token();
     let operand = parser.parse_subexpr(precedence);
@@ -60,6 +60,37 @@ pub(crate) fn prefix(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError
         }
         (op, operand) => Expr::UnaryOp { op, expr: Box::new(operand) },
     }))
+}
+
+/// `inet '::1'`, `public.mood 'sad'` and `interval(2) '1.234'` as conversions: sqlparser reads no
+/// literal of a type that it has no word for, and drops a literal's precision.
+fn typed_literal(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+    let token = |at: usize| &parser.peek_nth_token_ref(at).token;
+    let Token::Word(word) = token(0) else { return None };
+    let mut at = 1;
+    if word.keyword == Keyword::INTERVAL && word.quote_style.is_none() {
+        let is_precise = matches!((token(1), token(2)), (Token::LParen, Token::Number(..)));
+        if !is_precise || *token(3) != Token::RParen {
+            return None;
+        }
+        at = 4;
+    } else if word.keyword == Keyword::NoKeyword || word.quote_style.is_some() {
+        while *token(at) == Token::Period && matches!(token(at + 1), Token::Word(_)) {
+            at += 2;
+        }
+    } else {
+        return None;
+    }
+    matches!(token(at), Token::SingleQuotedString(_)).then(|| {
+        let data_type = parser.parse_data_type()?;
+        Ok(Expr::Cast {
+            kind: CastKind::DoubleColon,
+            expr: Box::new(Expr::Value(parser.parse_value()?)),
+            data_type,
+            array: false,
+            format: None,
+        })
+    })
 }
 
 fn is_word(token: &Token, text: &str) -> bool {
