@@ -8,6 +8,8 @@
 //! The check function is a routine of the ledger that the node's operator names. Nothing of what is
 //! simulated stays; what it came to may be another thing in its block, where the check is not asked
 //! again.
+//!
+//! *Bounds.* The transaction may spend and hold what it could in a block, the check as much again.
 
 use std::sync::Arc;
 
@@ -52,12 +54,22 @@ impl Session {
 
     /// An envelope with this node's approval, for any session.
     pub(super) fn approved(&mut self, bytes: &[u8], view: &View) -> Result<bytes::Bytes> {
+        self.simulating(view, |session, view| session.looked_at(bytes, view))?;
+        let approved = self.database.engine.approve(bytes)?;
+        EnvelopeBytes::read(approved.clone()).check_signatures()?;
+        Ok(approved)
+    }
+
+    /// # Errors
+    /// Why it is not approved.
+    fn looked_at(&mut self, bytes: &[u8], view: &View) -> Result<()> {
         let Some(snapshot) = &view.snapshot else {
             let what = "tally_approve() cannot run inside a transaction block";
             return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
         };
         let engine = Arc::clone(&self.database.engine);
-        let catalog = &view.versioned.catalog;
+        let versioned = view.versioned.ledger();
+        let catalog = &versioned.catalog;
         let organisation = organisation_of(catalog, engine.node_key())?;
         let named = self.database.shared_state.approval_check.get().map(String::as_str);
         let check = check_function(catalog, named, &organisation)?;
@@ -72,10 +84,7 @@ impl Session {
         let seen = asked.seen_height;
         drop(asked);
         let moment = self.moment_of(&transaction.body, seen, snapshot)?;
-        self.simulate(&transaction, seen, &check, (&**snapshot, moment), &view.versioned)?;
-        let approved = engine.approve(bytes)?;
-        EnvelopeBytes::read(approved.clone()).check_signatures()?;
-        Ok(approved)
+        self.simulate(&transaction, seen, &check, (&**snapshot, moment), versioned)
     }
 
     /// When it is simulated: after the newest block, so that its row ids are no one's.
@@ -134,8 +143,7 @@ impl Session {
         // What is approved and runs in its block is nothing that could be overtaken.
         let early_abort =
             endorsed.is_some() && self.database.engine.simulation_rules()?.early_abort;
-        let frame = &mut self.running.frame;
-        frame.meter().set_memory(self.guard.memory());
+        let frame = &mut self.simulation_frame();
         let run = aside(false, || {
             if let Some(work) = &work {
                 let result = run_proposal(work, frame, &mut overlay, early_abort)?;
@@ -149,7 +157,6 @@ impl Session {
             look.run(frame, &mut overlay)
         });
         let looked = run.map_err(error_of);
-        drop(frame.meter().hand_over(self.guard.memory()));
         snapshot.check()?;
         match looked?.rows.first().and_then(|row| row.first()) {
             Some(Value::Bool(true)) => Ok(()),

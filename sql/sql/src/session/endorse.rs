@@ -28,8 +28,8 @@
 //! *Hidden row ids* are the block's to give, so a new row of a table without a primary key is in
 //! no read set, and its write names no key.
 //!
-//! *Bounds.* The run is metered like any. It may read [`READS_MAX`] rows and ranges; what its
-//! envelope may weigh the ledger says.
+//! *Bounds.* The run may spend and hold what it could in a block. It may read [`READS_MAX`] rows and
+//! ranges; what its envelope may weigh the ledger says.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ use types::key::decode_key;
 use types::{ColumnId, Error, Height, Key, Result, SqlState, Stamp, Stop, TableId, Value};
 
 use super::answer::{Answer, Tag};
-use super::guard::{aside, error_of};
+use super::guard::{aside, error_of, transaction_frame};
 use super::schema::{rewritten, simulated};
 use super::versioned::Versioned;
 use super::{Session, View};
@@ -329,11 +329,17 @@ impl Session {
             let what = "tally_propose() needs an envelope";
             return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));
         };
+        let proposed = self.simulating(view, |session, view| session.propose_on(&bytes, view))?;
+        let row = [Value::Bytes(proposed.to_vec().into())];
+        Ok(Answer::Rows { rows: vec![row.into()], tag: Tag::Select, lease: None })
+    }
+
+    fn propose_on(&mut self, bytes: &[u8], view: &View) -> Result<bytes::Bytes> {
         let Some(snapshot) = &view.snapshot else {
             let what = "tally_propose() cannot run inside a transaction block";
             return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
         };
-        let asked = order::View::read(&bytes)?;
+        let asked = order::View::read(bytes)?;
         if asked.ledger_id != self.database.engine.ledger_id() {
             let what = "the envelope is for another ledger";
             return Err(Error::new(SqlState::PROTOCOL_VIOLATION, what));
@@ -353,8 +359,14 @@ impl Session {
             approvals: Vec::new(),
             ..asked
         };
-        let row = [Value::Bytes(proposed.encode()?.to_vec().into())];
-        Ok(Answer::Rows { rows: vec![row.into()], tag: Tag::Select, lease: None })
+        proposed.encode()
+    }
+
+    /// What a simulation may spend and hold: as much as a transaction of a block, since a member
+    /// runs it for others, and a block may have to wait for it.
+    pub(super) fn simulation_frame(&self) -> Frame {
+        self.guard.set_budget(self.database.engine.budget());
+        transaction_frame(&self.guard)
     }
 
     /// What a transaction comes to on a snapshot, and what it answers.
@@ -374,8 +386,7 @@ impl Session {
         let catalog = snapshot.catalog();
         let mut overlay = Overlay::new(catalog.clone(), snapshot.height(), moment, Seen::default());
         let early_abort = self.database.engine.simulation_rules()?.early_abort;
-        let frame = &mut self.running.frame;
-        frame.meter().set_memory(self.guard.memory());
+        let frame = &mut self.simulation_frame();
         let run = aside(false, || {
             let answer = run_proposal(&work, frame, &mut overlay, early_abort)?;
             let of = (versioned, &transaction.body);
@@ -387,7 +398,6 @@ impl Session {
             below.evaluate_all().map_err(not_one_by_one)?;
             Ok((endorsed, answer))
         });
-        drop(frame.meter().hand_over(self.guard.memory()));
         snapshot.check()?;
         run.map_err(error_of)
     }

@@ -14,7 +14,8 @@
 //!
 //! *The lock of the state.* Under `fabric:lock=state` a node simulates, for its own clients and for
 //! other members, with the whole state locked against validation, as the paper's baseline does. It
-//! waits for a block that is being validated and keeps its thread meanwhile.
+//! waits for a block that is being validated, beside the runtime's workers, and holds up the next
+//! one for as long as a transaction may run in a block.
 //!
 //! *Bounds.* One envelope to each member, an answer from each, in as much time as a call among
 //! members may take. A member asks for an endorsement on behalf of its users, so that what may be
@@ -32,6 +33,7 @@ use order::View as Envelope;
 use procedure::ProgramResult;
 use types::{Error, Result, SqlState};
 
+use super::guard::aside;
 use super::{Database, Session, View, decided};
 use crate::settings::session_info::SessionInfo;
 
@@ -53,13 +55,28 @@ pub fn endorse_for_member(database: &Arc<Database>, envelope: &[u8]) -> Result<B
     let info = SessionInfo { user: asked.principal.to_owned(), ..SessionInfo::default() };
     let interrupt = Arc::new(AtomicBool::new(false));
     let mut session = Session::new(Arc::clone(database), info, interrupt);
-    let locks_state = database.engine.simulation_rules()?.locks_state;
-    let _locked = locks_state.then(|| database.engine.store().lock_shared());
     let view = session.view_of(None)?;
     session.approved(envelope, &view)
 }
 
 impl Session {
+    /// Simulates on a view; on the newest, with the state locked, where the protocol says so.
+    pub(super) fn simulating<T>(
+        &mut self,
+        view: &View,
+        run: impl FnOnce(&mut Session, &View) -> Result<T>,
+    ) -> Result<T> {
+        let engine = Arc::clone(&self.database.engine);
+        if !engine.simulation_rules()?.locks_state {
+            return run(self, view);
+        }
+        aside(false, || {
+            let _locked = engine.store().lock_shared();
+            let newest = self.view_of(None)?;
+            run(self, &newest)
+        })
+    }
+
     /// Has the transaction endorsed, then ordered; its answer is that of the simulation.
     pub(super) async fn submit_endorsed(
         &mut self,
@@ -99,7 +116,9 @@ impl Session {
     ) -> Result<(Submitted, ProgramResult, Vec<(String, Error)>)> {
         let principal = self.info.user.clone();
         let submitter = Submitter { principal: &principal, role, key, seed };
-        let (drafted, answer, view) = self.drafted(request, submitter)?;
+        let view = self.view_of(None)?;
+        let (drafted, answer, view) =
+            self.simulating(&view, |session, view| session.drafted(request, submitter, view))?;
         let (whole, refusals) = self.gathered(drafted, &view).await?;
         match self.database.engine.submit_signed(&whole, &principal) {
             Ok(submitted) => Ok((submitted, answer, refusals)),
@@ -107,16 +126,14 @@ impl Session {
         }
     }
 
-    /// Simulates it on the newest block: its envelope, and what it answers.
+    /// Simulates it: its envelope, what it answers, and on what it was simulated.
     fn drafted(
         &mut self,
         request: &[u8],
         submitter: Submitter<'_>,
+        view: &View,
     ) -> Result<(Bytes, ProgramResult, View)> {
         let engine = Arc::clone(&self.database.engine);
-        let locks_state = engine.simulation_rules()?.locks_state;
-        let _locked = locks_state.then(|| engine.store().lock_shared());
-        let view = self.view_of(None)?;
         let Some(snapshot) = &view.snapshot else {
             return Err(Error::unsupported("tally.endorse inside a transaction block"));
         };
@@ -125,7 +142,7 @@ impl Session {
         let (endorsed, answer) = self.proposed(&transaction, snapshot, view.versioned.ledger())?;
         let request = Body::Endorsed(Box::new(endorsed)).to_request();
         let drafted = engine.draft(submitter, &request, snapshot.height())?;
-        Ok((drafted, answer, view))
+        Ok((drafted, answer, view.clone()))
     }
 
     /// The same envelope with all approvals that are to be had, and why others are not.
