@@ -207,8 +207,8 @@ pub async fn measure(
                 });
             }
             let calls = workload.calls(seed);
-            let next = Arc::clone(&next);
-            ready.push(Sender { client: connected, statements, calls, next });
+            let server = Prepared { client: connected, statements, calls };
+            ready.push(Sender { server, next: Arc::clone(&next) });
         }
     }
     let (began, pace) = (Instant::now(), *pace);
@@ -239,17 +239,20 @@ fn texts(workload: &dyn Workload) -> Vec<Option<String>> {
     texts
 }
 
+/// Where transactions are sent to.
+trait Server: Send {
+    /// The next transaction: how it ended, and what was said of an end that is a failure.
+    fn call(&mut self) -> impl Future<Output = Result<(End, Option<String>)>> + Send;
+}
+
 /// One client of a ledger.
-struct Sender {
-    client: Client,
-    /// By procedure.
-    statements: Vec<Option<Statement>>,
-    calls: Box<dyn Iterator<Item = Call> + Send>,
+struct Sender<S> {
+    server: S,
     /// The number of the transaction that no client of the ledger has taken yet.
     next: Arc<AtomicU64>,
 }
 
-impl Sender {
+impl<S: Server> Sender<S> {
     async fn send(mut self, began: Instant, pace: Pace) -> Result<Load> {
         let mut load = Load::new(&pace)?;
         let until = began + pace.due(pace.count) + pace.patience;
@@ -263,11 +266,8 @@ impl Sender {
                 true => End::NotSent,
                 false => {
                     sleep_until(due).await;
-                    let answer = self.call().await?;
-                    let end = End::of_answer(&answer);
-                    if let (End::Failed | End::NotEndorsed, Err(error)) = (end, answer) {
-                        load.failure.get_or_insert_with(|| said(&error));
-                    }
+                    let (end, failure) = self.server.call().await?;
+                    load.failure = load.failure.take().or(failure);
                     end
                 }
             };
@@ -276,8 +276,18 @@ impl Sender {
             }
         }
     }
+}
 
-    async fn call(&mut self) -> Result<Result<(), Error>> {
+/// A node of a ledger, with what it is asked for.
+struct Prepared {
+    client: Client,
+    /// By procedure.
+    statements: Vec<Option<Statement>>,
+    calls: Box<dyn Iterator<Item = Call> + Send>,
+}
+
+impl Server for Prepared {
+    async fn call(&mut self) -> Result<(End, Option<String>)> {
         let Call { procedure, arguments } = self.calls.next().context("calls without end")?;
         let arguments = arguments.iter().map(argument).collect::<Result<Vec<_>>>()?;
         let arguments: Vec<&(dyn ToSql + Sync)> =
@@ -285,7 +295,11 @@ impl Sender {
         let statement = self.statements[procedure].as_ref();
         let statement = statement.context("a procedure that was not drawn before")?;
         let answer = self.client.query(statement, &arguments).await;
-        Ok(answer.map(drop))
+        let end = End::of_answer(&answer);
+        Ok(match (end, answer) {
+            (End::Failed | End::NotEndorsed, Err(error)) => (end, Some(said(&error))),
+            _ => (end, None),
+        })
     }
 }
 
@@ -336,26 +350,69 @@ mod tests {
         }
     }
 
-    /// A server that answers nothing for a second costs all that were due meanwhile, not one.
+    /// Answers nothing before a moment, and at once after it.
+    struct Stalling {
+        until: Instant,
+        asked: u64,
+    }
+
+    impl Server for Stalling {
+        async fn call(&mut self) -> Result<(End, Option<String>)> {
+            sleep_until(self.until).await;
+            self.asked += 1;
+            Ok(match self.asked % 2 {
+                0 => (End::Invalid, None),
+                _ => (End::Valid, Some("odd".to_owned())),
+            })
+        }
+    }
+
+    fn sent(clients: u64, stall: Duration, pace: Pace) -> Load {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (began, next) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+            let senders = (0..clients).map(|_| {
+                let server = Stalling { until: began + stall, asked: 0 };
+                Sender { server, next: Arc::clone(&next) }.send(began, pace)
+            });
+            let mut load = Load::new(&pace).unwrap();
+            for one in try_join_all(senders).await.unwrap() {
+                load.add(one).unwrap();
+            }
+            load
+        })
+    }
+
+    /// A server that answers nothing for a while is charged with all that were due meanwhile, not
+    /// with the one that it was asked for.
     #[test]
     fn latency_counts_from_when_a_transaction_was_due() {
-        let between = Duration::from_millis(10);
-        let pace = Pace { between, count: 300, warm_up: 100, patience: Duration::from_secs(1) };
-        assert_eq!(pace.due(250), Duration::from_millis(2500));
-        assert_eq!(pace.measured(), Duration::from_secs(2));
-        let mut load = Load::new(&pace).unwrap();
-        // One client; the answer to number 100 comes at second 2, to all others at once.
-        let stalled_until = Duration::from_secs(2);
-        for number in pace.warm_up..pace.count {
-            let due = pace.due(number);
-            let answered = due.max(stalled_until);
-            load.record(End::Valid, answered - due);
+        let (between, patience) = (Duration::from_millis(2), Duration::from_secs(60));
+        let pace = Pace { between, count: 200, warm_up: 100, patience };
+        assert_eq!(pace.measured(), Duration::from_millis(200));
+        // Number 100 is due at 200 ms, the last at 398; all are sent at 400.
+        let load = sent(1, Duration::from_millis(400), pace);
+        assert_eq!((load.due(), load.of(End::NotSent).len()), (100, 0), "warm-up does not count");
+        assert_eq!([End::Valid, End::Invalid].map(|end| load.of(end).len()), [50, 50]);
+        assert_eq!(load.per_second(End::Valid), 250.0);
+        assert_eq!(load.failure.as_deref(), Some("odd"));
+        let mut all = load.of(End::Valid).clone();
+        all.add(load.of(End::Invalid)).unwrap();
+        // By the clock that a client has, half of them were due 100 ms before the stall ended.
+        for (percentile, least_ms) in [(100.0, 199), (75.0, 148), (50.0, 98), (25.0, 48)] {
+            let ms = all.value_at_percentile(percentile) / 1000;
+            assert!(ms >= least_ms, "{percentile} %: {ms} ms");
         }
-        assert_eq!(load.due(), 200);
-        assert_eq!(load.per_second(End::Valid), 100.0);
-        let median_ms = load.of(End::Valid).value_at_percentile(50.0) / 1000;
-        assert!(median_ms <= 10, "half of them were due after the stall: {median_ms}");
-        let p75_ms = load.of(End::Valid).value_at_percentile(75.0) / 1000;
-        assert!((480..=520).contains(&p75_ms), "of those within it the middle one: {p75_ms}");
+    }
+
+    /// One for which no client was free in time is counted, and not sent; each is counted once.
+    #[test]
+    fn what_no_client_was_free_for_is_not_sent() {
+        let (between, patience) = (Duration::from_millis(1), Duration::from_millis(20));
+        let pace = Pace { between, count: 60, warm_up: 0, patience };
+        let load = sent(3, Duration::from_millis(200), pace);
+        assert_eq!(load.due(), 60);
+        assert_eq!(load.of(End::Valid).len(), 3, "one of each client");
+        assert_eq!(load.of(End::NotSent).len(), 57);
     }
 }
