@@ -200,7 +200,8 @@ class Reader(canonical.Reader):
 
     def proposal(self):
         said = self.body()
-        if not said.keys() & {"statement", "call", "load"}:
+        commits = "now" in said and not any("schema" in write for write in said["writes"])
+        if not commits and not said.keys() & {"statement", "call", "load"}:
             raise ValueError("a proposal of another kind")
         return said
 

@@ -177,6 +177,15 @@ fn endorsed() -> (Body, Json) {
     (Body::Endorsed(Box::new(body)), means)
 }
 
+fn endorsed_transaction() -> (Body, Json) {
+    let ((mut body, mut means), (proposal, asked)) = (endorsed(), interactive());
+    if let Body::Endorsed(endorsed) = &mut body {
+        endorsed.proposal = proposal;
+    }
+    means["proposal"] = asked;
+    (body, means)
+}
+
 fn requests() -> Vec<(Body, Json)> {
     let types = [None, Some(DataType::Numeric(Some((9, 2))))];
     let rows = vec![[Value::Int(1)].into(), [Value::Null].into()];
@@ -217,6 +226,7 @@ fn requests() -> Vec<(Body, Json)> {
             json!({ "skip": 300, "order": "07".repeat(32), "reason": "it panics" }),
         ),
         endorsed(),
+        endorsed_transaction(),
         json_arguments(),
         of_time(),
         of_reals(),

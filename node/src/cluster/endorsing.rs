@@ -19,15 +19,16 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cluster::{Answer, Peers};
-use futures::FutureExt;
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
 use order::Network;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sql::session::Database;
 use sql::session::gathering::endorse_for_member;
 use sql::session::shared_state::Endorsers;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use types::{Error, Result, SqlState};
 
@@ -138,22 +139,28 @@ impl Gathering {
 }
 
 impl Endorsers for Gathering {
-    fn ask(&self, envelope: Bytes) -> BoxFuture<'static, Vec<(String, Result<Bytes>)>> {
+    fn ask(&self, envelope: Bytes) -> BoxStream<'static, (String, Result<Bytes>)> {
         let members = self.peers.members().now().0;
+        let (answers, mut gathered) = mpsc::channel(members.len().max(1));
         let request = Bytes::from([&[MARK], &envelope[..]].concat());
-        let others = members.into_keys().filter(|member| *member != self.id);
-        let calls = others.map(|member| {
+        for member in members.into_keys().filter(|member| *member != self.id) {
             let call = self.peers.call(member, request.clone());
-            let room = self.room_of(member);
-            async move {
-                let answer = match timeout(PATIENCE, room.acquire()).await {
+            let (room, answers) = (self.room_of(member), answers.clone());
+            tokio::spawn(async move {
+                let place = tokio::select! {
+                    place = timeout(PATIENCE, room.acquire()) => place,
+                    // None waits for the answer any more.
+                    () = answers.closed() => return,
+                };
+                // Comes to its end also then: the connection serves for others.
+                let answer = match place {
                     Ok(Ok(_place)) => call.await,
                     _ => Err(io::Error::other("it has not answered earlier calls")),
                 };
-                (format!("member {member}"), answered(answer))
-            }
-        });
-        join_all(calls.collect::<Vec<_>>()).boxed()
+                let _ = answers.send((format!("member {member}"), answered(answer))).await;
+            });
+        }
+        stream::poll_fn(move |context| gathered.poll_recv(context)).boxed()
     }
 }
 

@@ -237,13 +237,16 @@ fn transaction(bytes: &bytes::Bytes) -> Json {
         Body::Skip { .. } => "skip",
         Body::Endorsed(_) => "endorsed",
     };
-    let statements: Vec<Json> = match &transaction.body {
+    let asked = match &transaction.body {
+        Body::Endorsed(endorsed) => &endorsed.proposal,
+        body => body,
+    };
+    let statements: Vec<Json> = match asked {
         Body::Interactive { transaction, .. } => {
             let writes = transaction.writes.iter().take(PARTS_MAX);
             writes.map(|(write, _)| statement(write)).collect()
         }
-        Body::Endorsed(endorsed) => vec![statement(&endorsed.proposal)],
-        body => vec![statement(body)],
+        asked => vec![statement(asked)],
     };
     let mut shown = json!({
         "kind": kind,

@@ -8,7 +8,7 @@
 //! (its seen height), and this body. So a body with other reads or writes bears none of them.
 //!
 //! ```text
-//! endorsed      proposal: a request of kind 1, 2, 3 or 7 | schema: varint | now: zigzag
+//! endorsed      proposal: a request of kind 1, 2, 3, 4 or 7 | schema: varint | now: zigzag
 //!               | rows: varint × row read | ranges: varint × range read
 //!               | writes: varint × write | result: 32
 //! row read      table: varint, key: bytes, stamp: varint, 0 if there was no row
@@ -22,8 +22,11 @@
 //! A row of a range is hashed as: length of its key (8 bytes), key, stamp (8 bytes). The *result*
 //! is the SHA-256 of what the simulation answered: its count and rows as an outcome has them.
 //!
+//! What an interactive transaction's client was shown stands twice: in the proposal, as what it
+//! asks for, and among what endorsers have read.
+//!
 //! *Bounds.* A body is read in one pass over its bytes; no list is longer than its bytes, and a
-//! proposal holds no other.
+//! proposal holds no other proposal.
 
 use concurrency::{RangeDigest, RangeRequirement, RowRequirement};
 use ledger::Hash;
@@ -36,13 +39,15 @@ use super::parts::{
     decode_values, encode_range, encode_row_read, encode_rows, encode_values,
 };
 
-/// What endorsers have come to. The proposal is a statement, a call or a load.
+/// What endorsers have come to. The proposal is a statement, a call, a load, or the COMMIT of an
+/// interactive transaction that changes no schema.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Endorsed<P> {
     pub proposal: P,
     /// Schema changes before the block that it was simulated on.
     pub schema_version: u64,
-    /// What `now()` was: that block's time.
+    /// What `now()` was: that block's time; in an interactive transaction, the time of the block
+    /// that it began on.
     pub now_us: i64,
     /// Sorted by table and key, none twice.
     pub rows: Vec<RowRequirement>,

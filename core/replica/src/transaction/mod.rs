@@ -306,6 +306,11 @@ impl Body {
         request.first() == Some(&CHECKPOINT)
     }
 
+    /// Whether endorsers can simulate it before it is ordered.
+    pub fn is_proposal(request: &[u8]) -> bool {
+        matches!(request.first(), Some(1..=3 | 7 | &INTERACTIVE))
+    }
+
     pub fn is_skip(request: &[u8]) -> bool {
         request.first() == Some(&SKIP)
     }
@@ -380,11 +385,17 @@ impl Body {
                 order: decode_array(input)?,
                 reason: text(input)?,
             },
-            ENDORSED => Body::Endorsed(Box::new(Endorsed::decode(input, |input| {
-                Body::decode_write(INTERACTIVE, input)
-            })?)),
+            ENDORSED => Body::Endorsed(Box::new(Endorsed::decode(input, Body::decode_proposal)?)),
             _ => return Err(corrupt("a transaction of unknown kind")),
         })
+    }
+
+    /// One that endorsers may have simulated.
+    fn decode_proposal(input: &mut &[u8]) -> Result<Body> {
+        match input.first() {
+            Some(&INTERACTIVE) => Body::decode(input),
+            _ => Body::decode_write(INTERACTIVE, input),
+        }
     }
 
     /// One that may stand within an interactive transaction.
@@ -536,8 +547,9 @@ mod tests {
                 result: [6; 32],
             }))
         };
-        let endorsed = [&statement, &typed, &load].map(endorsed);
         let seen = |whole| SchemaSeen { version: 300, whole };
+        let commit = Body::Interactive { seen: seen(false), transaction: transaction.clone() };
+        let endorsed = [&statement, &typed, &load, &commit].map(endorsed);
         let mut migration = transaction.clone();
         migration.writes.insert(1, (schema.clone(), Expectation::default()));
         let mut all = vec![
@@ -547,7 +559,7 @@ mod tests {
             Body::call("p", vec![Value::Bool(true)]),
             schema,
             Body::Parameter { name: "protocol".into(), value: "serial".into() },
-            Body::Interactive { seen: seen(false), transaction: transaction.clone() },
+            commit,
             Body::Interactive { seen: seen(true), transaction },
             Body::Interactive { seen: seen(true), transaction: migration },
             Body::Checkpoint { height: 300, digest: [7; 32] },

@@ -7,9 +7,15 @@
 //!
 //! The check function is a routine of the ledger that the node's operator names. Nothing of what is
 //! simulated stays; what it came to may be another thing in its block, where the check is not asked
-//! again.
+//! again. Of an interactive transaction that was proposed it is asked for each of its statements,
+//! when all of them have run: none passes for being one of several.
 //!
-//! *Bounds.* The transaction may spend and hold what it could in a block, the check as much again.
+//! `now()` is the transaction's own also in its check. A proposed transaction of several statements
+//! has it from the node that its client is connected to, and no other can tell when it began: it
+//! has to lie in the last [`OPEN_US_MAX`] before the newest block.
+//!
+//! *Bounds.* The transaction may spend and hold what it could in a block, all checks together as
+//! much again.
 
 use std::sync::Arc;
 
@@ -29,6 +35,9 @@ use super::schema::simulated;
 use super::versioned::Versioned;
 use super::{Session, View};
 use crate::schema::catalog::{Catalog, Commented, Routine};
+
+/// An interactive transaction that began longer before the newest block is endorsed by no node.
+const OPEN_US_MAX: i64 = 10 * 60 * 1_000_000;
 
 fn not_ready(what: String) -> Error {
     Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
@@ -90,25 +99,37 @@ impl Session {
     /// When it is simulated: after the newest block, so that its row ids are no one's.
     fn moment_of(&self, body: &Body, seen: Height, snapshot: &Snapshot) -> Result<Moment> {
         let height = snapshot.height() + 1;
-        let now_us = match body {
-            Body::Endorsed(endorsed) => {
-                if seen > snapshot.height() {
-                    let what = format!("this node has not come to block {seen} yet");
-                    return Err(not_ready(what).with_hint("Ask it again."));
+        let newest_us = self.head_of(snapshot)?.time_us;
+        let Body::Endorsed(endorsed) = body else {
+            return Ok(Moment { height, position: 0, now_us: newest_us });
+        };
+        if seen > snapshot.height() {
+            let what = format!("this node has not come to block {seen} yet");
+            return Err(not_ready(what).with_hint("Ask it again."));
+        }
+        let now_us = endorsed.now_us;
+        let is_so = match &endorsed.proposal {
+            Body::Interactive { transaction, .. } => {
+                if now_us < newest_us.saturating_sub(OPEN_US_MAX) {
+                    let what =
+                        "The transaction began more than ten minutes before the newest block.";
+                    return Err(Error::serialization(what));
                 }
+                now_us == transaction.now_us && now_us <= newest_us
+            }
+            _ => {
                 let known = self.database.engine.retention().head_of(seen);
                 let known = known.ok_or_else(|| {
                     let what = format!("the time of block {seen} is not known any more");
                     Error::new(SqlState::SNAPSHOT_TOO_OLD, what)
                 })?;
-                if known.time_us != endorsed.now_us {
-                    let what = "the envelope names another time than the block that it has seen";
-                    return Err(Error::new(ENDORSERS_DIFFER, what));
-                }
-                known.time_us
+                now_us == known.time_us
             }
-            _ => self.head_of(snapshot)?.time_us,
         };
+        if !is_so {
+            let what = "the envelope names another time than its transaction can have";
+            return Err(Error::new(ENDORSERS_DIFFER, what));
+        }
         Ok(Moment { height, position: 0, now_us })
     }
 
@@ -133,11 +154,9 @@ impl Session {
         };
         let work = match transaction.body {
             Body::Schema { .. } | Body::Parameter { .. } => None,
-            _ => Some(simulated(&versioned.catalog, transaction)?),
+            _ => Some(simulated(versioned, transaction)?),
         };
-        let procedure = check.procedure_for(&versioned.catalog, None)?;
-        let arguments = arguments_of(&versioned.catalog, transaction)?;
-        let look = Work::Statement(Call { procedure, arguments: arguments.into() });
+        let looks = looks_of(&versioned.catalog, check, transaction, endorsed.is_some())?;
         let catalog = Arc::clone(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, snapshot.height(), moment, Seen::default());
         // What is approved and runs in its block is nothing that could be overtaken.
@@ -154,13 +173,20 @@ impl Session {
                     compare(&versioned.catalog, (asked, seen), own)?;
                 }
             }
-            look.run(frame, &mut overlay)
+            frame.meter().refill();
+            let mut approves = !looks.is_empty();
+            for look in &looks {
+                let said = look.run_within(frame, &mut overlay)?;
+                let said = said.rows.first().and_then(|row| row.first());
+                approves &= matches!(said, Some(Value::Bool(true)));
+            }
+            Ok(approves)
         });
-        let looked = run.map_err(error_of);
+        let approves = run.map_err(error_of);
         snapshot.check()?;
-        match looked?.rows.first().and_then(|row| row.first()) {
-            Some(Value::Bool(true)) => Ok(()),
-            _ => {
+        match approves? {
+            true => Ok(()),
+            false => {
                 let what = format!("function {} does not approve the transaction", name_of(check));
                 Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what))
             }
@@ -230,8 +256,30 @@ fn check_function(
     Ok(routine)
 }
 
+/// The check function, asked for what is to be approved; for each statement of a transaction that
+/// was proposed.
+fn looks_of(
+    catalog: &Catalog,
+    check: &Routine,
+    transaction: &Transaction,
+    is_proposal: bool,
+) -> Result<Vec<Work>> {
+    let asked: Vec<&Body> = match &transaction.body {
+        Body::Interactive { transaction, .. } if is_proposal => {
+            transaction.writes.iter().map(|(write, _)| write).collect()
+        }
+        body => vec![body],
+    };
+    let procedure = check.procedure_for(catalog, None)?;
+    let look = |body: &&Body| {
+        let arguments = arguments_of(catalog, &transaction.user, body)?.into();
+        Ok(Work::Statement(Call { procedure: Arc::clone(&procedure), arguments }))
+    };
+    asked.iter().map(look).collect()
+}
+
 /// Who asks, what kind of thing, its name or text, and the arguments as texts.
-fn arguments_of(catalog: &Catalog, transaction: &Transaction) -> Result<Vec<Value>> {
+fn arguments_of(catalog: &Catalog, user: &str, body: &Body) -> Result<Vec<Value>> {
     let texts = |values: &[Value]| {
         let text = |value: &Value| match value.is_null() {
             true => Value::Null,
@@ -239,7 +287,7 @@ fn arguments_of(catalog: &Catalog, transaction: &Transaction) -> Result<Vec<Valu
         };
         Value::Array(values.iter().map(text).collect())
     };
-    let (kind, what, arguments) = match &transaction.body {
+    let (kind, what, arguments) = match body {
         Body::Call(Call { procedure, arguments }) => {
             // After its own stand those of sequences.
             let own = catalog.routine(procedure);
@@ -263,5 +311,5 @@ fn arguments_of(catalog: &Catalog, transaction: &Transaction) -> Result<Vec<Valu
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
         }
     };
-    Ok(vec![Value::text(&transaction.user), Value::text(kind), Value::text(what), arguments])
+    Ok(vec![Value::text(user), Value::text(kind), Value::text(what), arguments])
 }

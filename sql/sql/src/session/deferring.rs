@@ -137,7 +137,7 @@ impl Session {
         view: View,
     ) -> Result<Answer> {
         let versioned = Arc::clone(&view.versioned);
-        // The first run settles the key, and nothing but a proposal is endorsed.
+        // The first run settles the key, and rows that are endorsed are written one by one.
         let is_only_once = self.settings.has_transaction_key() || self.settings.endorses();
         let answered = self.run_and_answer(procedure, prepared, parameters, view).await;
         let Err(error) = answered else { return answered };

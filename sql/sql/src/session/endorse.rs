@@ -25,11 +25,16 @@
 //! once it is another there, validation is sure to find the proposal stale, and it is given up.
 //! Ranges are left to validation, and so is a row that is overwritten after it was read.
 //!
+//! *The COMMIT of an interactive transaction* requires what its client was shown, row by row and
+//! range by range, and so has read it. Its own `now()` is the time of the block that it began on,
+//! as its node says: an endorser looks only that it is not long before its newest block
+//! ([`approve`](super::approve)).
+//!
 //! *Hidden row ids* are the block's to give, so a new row of a table without a primary key is in
 //! no read set, and its write names no key.
 //!
-//! *Bounds.* The run may spend and hold what it could in a block. It may read [`READS_MAX`] rows and
-//! ranges; what its envelope may weigh the ledger says.
+//! *Bounds.* The run may spend and hold what it could in a block. It may read [`READS_MAX`] rows
+//! and ranges; what its envelope may weigh the ledger says.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -376,12 +381,17 @@ impl Session {
         snapshot: &Snapshot,
         versioned: &Versioned,
     ) -> Result<(Endorsed, ProgramResult)> {
-        if !matches!(transaction.body, Body::Statement(_) | Body::Call(_) | Body::Load(_)) {
-            let what = "only statements, calls and loads can be endorsed";
+        let of_program = matches!(
+            transaction.body,
+            Body::Statement(_) | Body::Call(_) | Body::Load(_) | Body::Interactive { .. }
+        );
+        if !of_program {
+            let what = "only statements, calls, loads and transactions of them can be endorsed";
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
         }
-        let work = simulated(&versioned.catalog, transaction)?;
-        let (height, now_us) = (snapshot.height() + 1, self.head_of(snapshot)?.time_us);
+        let work = simulated(versioned, transaction)?;
+        let height = snapshot.height() + 1;
+        let now_us = work.now_us(self.head_of(snapshot)?.time_us);
         let moment = Moment { height, position: 0, now_us };
         let catalog = snapshot.catalog();
         let mut overlay = Overlay::new(catalog.clone(), snapshot.height(), moment, Seen::default());
@@ -403,9 +413,12 @@ impl Session {
     }
 }
 
-/// The transaction itself has ended well.
+/// The transaction itself has ended well. What has run out meanwhile, or was given up, says nothing
+/// of its rows.
 fn not_one_by_one(stop: Stop) -> Stop {
+    let of_rows = |error: &Error| !["53", "54", "57"].contains(&&error.code().as_str()[..2]);
     match stop {
+        Stop::Rejected(error) | Stop::Retry(error) if !of_rows(&error) => Stop::Rejected(error),
         Stop::Rejected(error) | Stop::Retry(error) => {
             let why = error.fields().detail.clone();
             let why = why.unwrap_or_else(|| error.message().to_owned());

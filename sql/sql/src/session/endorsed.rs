@@ -63,12 +63,19 @@ struct Changes {
 impl Reach {
     pub fn of(work: &Work) -> Reach {
         let mut reach = Reach::default();
-        match work {
-            Work::Statement(Statement { procedure, .. }) => reach.add(procedure),
-            Work::Load(load) => Load::procedures(load).for_each(|one| reach.add(one)),
-            Work::Interactive(_) | Work::Void(_) => {}
-        }
+        reach.add_work(work);
         reach
+    }
+
+    fn add_work(&mut self, work: &Work) {
+        match work {
+            Work::Statement(Statement { procedure, .. }) => self.add(procedure),
+            Work::Load(load) => Load::procedures(load).for_each(|one| self.add(one)),
+            Work::Interactive(Interactive { writes, .. }) => {
+                writes.iter().for_each(|(write, _)| self.add_work(write));
+            }
+            Work::Void(_) => {}
+        }
     }
 
     fn add(&mut self, procedure: &Procedure) {

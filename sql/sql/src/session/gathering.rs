@@ -8,9 +8,14 @@
 //!        answer of the simulation ◄── valid ◄── ordered, validated ◄── all approvals ◄──────┘
 //! ```
 //!
-//! Members are asked at once, and all of them: which of their approvals are needed the policies
-//! say, where the transaction is validated. One that does not answer in time, or refuses, costs
-//! its approval only; why it refused is told where approvals are missing.
+//! Members are asked at once, and all of them, and waited for until the policies are met. One that
+//! does not answer in time, refuses, or answers what is not signed, costs its approval only; why is
+//! told where approvals are missing. Meanwhile the client may cancel, and `statement_timeout` runs:
+//! what is given up was not ordered, and its key names the next one.
+//!
+//! *Interactive transactions.* COMMIT is a proposal like any other: *what the client was shown is
+//! still so, and its statements, run again, answer what they answered*. Where a policy asks for
+//! approvals it is one without being asked for, since it bears none in any other way.
 //!
 //! *The lock of the state.* Under `fabric:lock=state` a node simulates, for its own clients and for
 //! other members, with the whole state locked against validation, as the paper's baseline does. It
@@ -21,26 +26,26 @@
 //! members may take. A member asks for an endorsement on behalf of its users, so that what may be
 //! endorsed is for the endorser's own check function to say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
-use concurrency::Outcome;
-use engine::{Body, Completion, Seed, Submitted, Submitter, Transaction};
+use concurrency::{Outcome, Work};
+use engine::{Body, Completion, KeyId, Seed, Submitted, Submitter, Transaction};
+use futures::StreamExt;
+use futures::stream;
 use identity::APPROVAL_MISSING;
-use order::View as Envelope;
-use procedure::ProgramResult;
-use types::{Error, Result, SqlState};
+use order::{EnvelopeBytes, View as Envelope};
+use procedure::{Interrupt, ProgramResult};
+use types::{Error, Result, SqlState, TableId};
 
 use super::guard::aside;
+use super::schema::simulated;
+use super::touched::Touched;
 use super::{Database, Session, View, decided};
+use crate::schema::catalog::Catalog;
 use crate::settings::session_info::SessionInfo;
-
-/// Whether a request can be endorsed.
-pub(super) fn is_proposal(request: &[u8]) -> bool {
-    matches!(request.first(), Some(1..=3 | 7))
-}
 
 /// What a member asks this node for.
 ///
@@ -60,6 +65,22 @@ pub fn endorse_for_member(database: &Arc<Database>, envelope: &[u8]) -> Result<B
 }
 
 impl Session {
+    /// Whether a request is endorsed before it is ordered: where the session says so, and the
+    /// COMMIT of a transaction where a policy asks for approvals.
+    pub(super) fn is_endorsed(&self, request: &[u8], work: Option<&Work>) -> Result<bool> {
+        if !Body::is_proposal(request) || self.settings.endorses() {
+            return Ok(Body::is_proposal(request));
+        }
+        let Some(work @ Work::Interactive(_)) = work else { return Ok(false) };
+        let catalog = &self.database.schema.newest().catalog;
+        if !catalog.has_policies() {
+            return Ok(false);
+        }
+        let mut touched = Touched::by_name(&Body::from_request(request)?);
+        touched.by_program(work);
+        Ok(touched.check(catalog, &catalog.agreed(&[], &[])).is_err())
+    }
+
     /// Simulates on a view; on the newest, with the state locked, where the protocol says so.
     pub(super) fn simulating<T>(
         &mut self,
@@ -145,42 +166,97 @@ impl Session {
         Ok((drafted, answer, view.clone()))
     }
 
-    /// The same envelope with all approvals that are to be had, and why others are not.
+    /// The same envelope with the approvals that its policies need, as far as they are to be had,
+    /// and why others are not.
     async fn gathered(
         &mut self,
         envelope: Bytes,
         view: &View,
     ) -> Result<(Bytes, Vec<(String, Error)>)> {
+        let owed = Owed::of(view, &envelope)?;
         let asked = self.database.shared_state.endorsers.get().map(|it| it.ask(envelope.clone()));
-        let own = ("this node".to_owned(), self.approved(&envelope, view));
-        let mut answers = vec![own];
-        if let Some(asked) = asked {
-            answers.extend(asked.await);
+        let mut others = asked.unwrap_or_else(|| stream::empty().boxed());
+        let (guard, mut gathered) = (Arc::clone(&self.guard), Gathered::default());
+        gathered.add("this node".to_owned(), self.approved(&envelope, view), &envelope)?;
+        while !owed.are_met_by(gathered.approvals.keys()) {
+            guard.check()?;
+            let answer = tokio::select! {
+                biased;
+                answer = others.next() => answer,
+                why = guard.given_up() => return Err(why),
+            };
+            let Some((name, answer)) = answer else { break };
+            gathered.add(name, answer, &envelope)?;
         }
-        let (mut approvals, mut refusals) = (BTreeMap::new(), Vec::new());
-        let drafted = Envelope::read(&envelope)?;
-        let id = drafted.id()?;
-        for (name, answer) in answers {
-            match answer {
-                Ok(bytes) => {
-                    let answered = Envelope::read(&bytes)?;
-                    if answered.id()? != id {
-                        let what = "it has answered with another transaction";
-                        refusals.push((name, Error::new(SqlState::PROTOCOL_VIOLATION, what)));
-                        continue;
-                    }
-                    for approval in answered.approvals {
-                        approvals.insert(approval.key_id, approval.bytes.to_vec());
-                    }
-                }
-                Err(error) => refusals.push((name, error)),
-            }
-        }
+        let Gathered { approvals, refusals } = gathered;
         let approvals = approvals.iter().take(order::signed::APPROVERS_MAX);
         let approvals = approvals
             .map(|(key_id, bytes)| order::Signature { key_id: *key_id, bytes: &bytes[..] })
             .collect();
-        Ok((Envelope { approvals, ..drafted }.encode()?, refusals))
+        Ok((Envelope { approvals, ..Envelope::read(&envelope)? }.encode()?, refusals))
+    }
+}
+
+/// What a transaction owes to policies.
+struct Owed {
+    catalog: Arc<Catalog>,
+    touched: Touched,
+    written: BTreeSet<TableId>,
+    signers: Vec<KeyId>,
+}
+
+impl Owed {
+    fn of(view: &View, envelope: &[u8]) -> Result<Owed> {
+        let versioned = view.versioned.ledger();
+        let transaction = Transaction::of(&Envelope::read(envelope)?)?;
+        let signers = transaction.signers.clone();
+        let Body::Endorsed(endorsed) = transaction.body else {
+            let what = "members endorse simulated transactions only";
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
+        };
+        let written = endorsed.writes.iter().map(|write| write.table).collect();
+        let proposal = Transaction { body: endorsed.proposal, ..transaction };
+        let mut touched = Touched::by_name(&proposal.body);
+        touched.by_program(&simulated(versioned, &proposal)?);
+        Ok(Owed { catalog: Arc::clone(&versioned.catalog), touched, written, signers })
+    }
+
+    /// As the transaction's block will judge it.
+    fn are_met_by<'a>(&self, approvers: impl Iterator<Item = &'a KeyId>) -> bool {
+        let (catalog, approvers) = (&self.catalog, approvers.copied().collect::<Vec<_>>());
+        let agreed = catalog.agreed(&self.signers, &approvers);
+        let written = self.written.iter().copied();
+        self.touched.check(catalog, &agreed).is_ok()
+            && catalog.check_endorsed(written, &agreed).is_ok()
+    }
+}
+
+/// What was answered.
+#[derive(Default)]
+struct Gathered {
+    approvals: BTreeMap<KeyId, Vec<u8>>,
+    /// By whom.
+    refusals: Vec<(String, Error)>,
+}
+
+impl Gathered {
+    fn add(&mut self, name: String, answer: Result<Bytes>, asked: &[u8]) -> Result<()> {
+        let id = Envelope::read(asked)?.id()?;
+        let add = |answer: Bytes| {
+            let answered = Envelope::read(&answer)?;
+            if answered.id()? != id {
+                let what = "it has answered with another transaction";
+                return Err(Error::new(SqlState::PROTOCOL_VIOLATION, what));
+            }
+            EnvelopeBytes::read(answer.clone()).check_signatures()?;
+            let approvals = answered.approvals.iter();
+            Ok(approvals.map(|it| (it.key_id, it.bytes.to_vec())).collect::<Vec<_>>())
+        };
+        match answer.and_then(add) {
+            Ok(approvals) => self.approvals.extend(approvals),
+            Err(error) => self.refusals.push((name, error)),
+        }
+        Ok(())
     }
 }
 

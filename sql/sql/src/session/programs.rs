@@ -20,7 +20,7 @@ use super::lock_clauses::Locking;
 use super::prepared::Prepared;
 use super::sequences::{ATTEMPTS_MAX, is_too_few};
 use super::temporary::{WritesTo, names_own, writes_to_both};
-use super::{Session, View, gathering, schema};
+use super::{Session, View, schema};
 use crate::bind::PastQuery;
 use crate::bind::statement::Program;
 use crate::compile::bind_in_session;
@@ -373,7 +373,7 @@ impl Session {
             return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
                 .with_hint("RESET tally.as_of_block goes back to the newest block."));
         }
-        if self.settings.endorses() && gathering::is_proposal(&asked.request) {
+        if self.is_endorsed(&asked.request, work.as_ref().map(|(work, _)| work))? {
             return self.submit_endorsed(role, &asked.request, seed).await;
         }
         let certified = self.certificates()?;

@@ -47,7 +47,7 @@ use crate::schema::access::must_be;
 use crate::schema::catalog::Catalog;
 use crate::schema::deferred::{Unchecked, taken_off};
 use crate::session::changes::{SchemaText, change_schema};
-use crate::session::endorsed::{Reach, lowered};
+use crate::session::endorsed::{CompileText, Reach, lowered};
 use crate::session::guard::error_of;
 use crate::session::handed_in::check_leaves_databases;
 use crate::session::last_changes::LastChanges;
@@ -169,27 +169,38 @@ impl Schema {
     /// `draws`: what the transaction's programs have left to draw from.
     fn compile_body(&self, party: Party<'_>, body: Body, draws: &mut Draws) -> Result<Work> {
         let next = self.next.load_full();
-        let caller = caller_of(&next.catalog, party)?;
         let compile_text =
             |text: &str, types: &ParameterTypes| self.compile_text(party, text, types);
-        let mut compile = |body| compile_write((&next.catalog, caller), &compile_text, body, draws);
-        let Body::Interactive { seen, transaction } = body else {
-            Unchecked::none_of(&body)?;
-            return compile(body);
-        };
-        let mut unchecked = Unchecked::default();
-        let is_same = seen.version == next.version;
-        if !is_same && !next.admits(seen, &transaction) {
-            return Err(schema_changed());
-        }
-        let compiled = transaction.try_map(|body| {
-            unchecked.behind(&body)?;
-            compile(body)
-        });
-        let work = compiled.map_err(|error| if is_same { error } else { schema_changed() })?;
-        unchecked.end()?;
-        Ok(Work::Interactive(work))
+        compile_under(&next, party, &compile_text, body, draws)
     }
+}
+
+/// `draws`: what the transaction's programs have left to draw from.
+fn compile_under(
+    versioned: &Versioned,
+    party: Party<'_>,
+    compile_text: CompileText<'_>,
+    body: Body,
+    draws: &mut Draws,
+) -> Result<Work> {
+    let caller = caller_of(&versioned.catalog, party)?;
+    let mut compile = |body| compile_write((&versioned.catalog, caller), compile_text, body, draws);
+    let Body::Interactive { seen, transaction } = body else {
+        Unchecked::none_of(&body)?;
+        return compile(body);
+    };
+    let mut unchecked = Unchecked::default();
+    let is_same = seen.version == versioned.version;
+    if !is_same && !versioned.admits(seen, &transaction) {
+        return Err(schema_changed());
+    }
+    let compiled = transaction.try_map(|body| {
+        unchecked.behind(&body)?;
+        compile(body)
+    });
+    let work = compiled.map_err(|error| if is_same { error } else { schema_changed() })?;
+    unchecked.end()?;
+    Ok(Work::Interactive(work))
 }
 
 /// Whose an endorsed transaction is, and who stands by it.
@@ -255,7 +266,7 @@ fn caller_of(catalog: &Catalog, party: Party<'_>) -> Result<Option<RoleId>> {
 /// What may stand by itself or within a transaction.
 fn compile_write(
     (catalog, caller): (&Catalog, Option<RoleId>),
-    compile_text: &dyn Fn(&str, &ParameterTypes) -> Result<Arc<Bound>>,
+    compile_text: CompileText<'_>,
     body: Body,
     draws: &mut Draws,
 ) -> Result<Work> {
@@ -300,16 +311,14 @@ fn compile_write(
 ///
 /// # Errors
 /// It has no program of its own, or may not have this one.
-pub(super) fn simulated(catalog: &Catalog, transaction: &Transaction) -> Result<Work> {
+pub(super) fn simulated(versioned: &Versioned, transaction: &Transaction) -> Result<Work> {
     let party = transaction.party()?;
-    let caller = caller_of(catalog, party)?;
     let compile_text = |text: &str, types: &ParameterTypes| {
-        compile_for_ledger(catalog, party, text, types).map(Arc::new)
+        compile_for_ledger(&versioned.catalog, party, text, types).map(Arc::new)
     };
     let mut draws = Draws::new(transaction.seed);
     let body = transaction.body.clone();
-    Unchecked::none_of(&body)?;
-    let work = compile_write((catalog, caller), &compile_text, body, &mut draws)?;
+    let work = compile_under(versioned, party, &compile_text, body, &mut draws)?;
     check_seed(&draws, transaction.seed)?;
     Ok(work)
 }

@@ -18,7 +18,7 @@ use types::{DataType, Error, Height, Result, SqlState, Value, Zone};
 pub use known::CLIENT_ENCODINGS;
 use known::{Known, all, find};
 pub use undo::SettingsMark;
-use undo::{Pending, UndoLog};
+use undo::{Pending, UndoLog, put};
 use units::{duration, memory, shown};
 
 /// Texts by name; those that are an application's own have two parts.
@@ -359,16 +359,20 @@ impl Settings {
 
     pub fn take_transaction_key(&mut self) -> Option<String> {
         if let Some(pending) = &mut self.pending {
-            pending.after_commit.remove(TRANSACTION_KEY);
-            pending.after_rollback.remove(TRANSACTION_KEY);
+            let both = [&mut pending.after_rollback, &mut pending.after_commit];
+            pending.keys_taken = both.map(|values| values.remove(TRANSACTION_KEY));
         }
         self.changed.remove(TRANSACTION_KEY).filter(|key| !key.is_empty())
     }
 
     /// After a transaction that was not ordered.
     pub fn put_transaction_key_back(&mut self, key: Option<String>) {
-        if let Some(key) = key {
-            self.changed.insert(Cow::Borrowed(TRANSACTION_KEY), key);
+        let Some(key) = key else { return };
+        self.changed.insert(Cow::Borrowed(TRANSACTION_KEY), key);
+        if let Some(pending) = &mut self.pending {
+            let [rollback, commit] = std::mem::take(&mut pending.keys_taken);
+            put(&mut pending.after_rollback, Cow::Borrowed(TRANSACTION_KEY), rollback);
+            put(&mut pending.after_commit, Cow::Borrowed(TRANSACTION_KEY), commit);
         }
     }
 

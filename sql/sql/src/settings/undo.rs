@@ -18,6 +18,8 @@ use super::{Executor, Settings, Timeouts, Values, zone_of};
 pub(super) struct Pending {
     pub after_rollback: Values,
     pub after_commit: Values,
+    /// Keys of transactions that were taken from the two, until one is ordered.
+    pub keys_taken: [Option<String>; 2],
 }
 
 /// What a savepoint remembers of the settings.
@@ -85,7 +87,7 @@ impl UndoLog {
     }
 }
 
-fn put(values: &mut Values, name: Cow<'static, str>, value: Option<String>) {
+pub(super) fn put(values: &mut Values, name: Cow<'static, str>, value: Option<String>) {
     match value {
         Some(value) => values.insert(name, value),
         None => values.remove(&name),
@@ -121,6 +123,7 @@ impl Settings {
         self.pending.get_or_insert_with(|| Pending {
             after_rollback: changed.clone(),
             after_commit: changed.clone(),
+            keys_taken: Default::default(),
         });
     }
 

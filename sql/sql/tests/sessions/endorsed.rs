@@ -15,12 +15,12 @@ use super::signed::{
 };
 use super::{Client, Node, block_on, code};
 
-const BOTH: [u8; 2] = [NODE_A, NODE_B];
+pub(super) const BOTH: [u8; 2] = [NODE_A, NODE_B];
 
-const POLICY: &str = "SET APPROVAL POLICY 'AND(bank_a, bank_b)'";
+pub(super) const POLICY: &str = "SET APPROVAL POLICY 'AND(bank_a, bank_b)'";
 
 /// Of the paper's appendix A.
-const BALANCES: &str = "CREATE TABLE balances (name text PRIMARY KEY, amount int NOT NULL, \
+pub(super) const BALANCES: &str = "CREATE TABLE balances (name text PRIMARY KEY, amount int NOT NULL, \
      CHECK (amount >= 0))";
 
 const TRANSFER: &str = "CREATE PROCEDURE transfer(n int) LANGUAGE plpgsql AS $$ \
@@ -30,19 +30,19 @@ const TRANSFER: &str = "CREATE PROCEDURE transfer(n int) LANGUAGE plpgsql AS $$ 
      UPDATE balances SET amount = a - n WHERE name = 'BalA'; \
      UPDATE balances SET amount = b + n WHERE name = 'BalB'; END $$";
 
-const INITIAL: &str = "INSERT INTO balances VALUES ('BalA', 100), ('BalB', 50)";
+pub(super) const INITIAL: &str = "INSERT INTO balances VALUES ('BalA', 100), ('BalB', 50)";
 
-fn statement(text: impl Into<String>) -> Body {
+pub(super) fn statement(text: impl Into<String>) -> Body {
     Body::statement(text, ParameterTypes::default(), [])
 }
 
 /// Of the superuser, whose session hands it in. Lower numbers were used to found the banks.
-fn own(sequence: u64, body: Body) -> Said {
+pub(super) fn own(sequence: u64, body: Body) -> Said {
     Said { seeds: vec![], ..said("tally", 0, 1000 + sequence, body) }
 }
 
 /// What the node has come to.
-async fn proposed(client: &mut Client, said: &Said) -> Result<Said> {
+pub(super) async fn proposed(client: &mut Client, said: &Said) -> Result<Said> {
     let parameters = [Value::Bytes(said.bytes().into())];
     let rows = client.run_typed("SELECT tally_propose($1)", &[], &parameters).await?;
     let Value::Bytes(bytes) = &rows[0][0] else { panic!("{rows:?}") };
@@ -51,18 +51,18 @@ async fn proposed(client: &mut Client, said: &Said) -> Result<Said> {
     Ok(Said { seen_height: view.seen_height, body, ..said.clone() })
 }
 
-async fn approve(client: &mut Client, said: &Said) -> Result<()> {
+pub(super) async fn approve(client: &mut Client, said: &Said) -> Result<()> {
     let parameters = [Value::Bytes(said.bytes().into())];
     client.run_typed("SELECT tally_approve($1)", &[], &parameters).await.map(drop)
 }
 
-fn endorsed(said: &Said) -> &Endorsed {
+pub(super) fn endorsed(said: &Said) -> &Endorsed {
     let Body::Endorsed(endorsed) = &said.body else { panic!("{:?}", said.body) };
     endorsed
 }
 
 /// The same with something else in it.
-fn changed(said: &Said, change: impl FnOnce(&mut Endorsed)) -> Said {
+pub(super) fn changed(said: &Said, change: impl FnOnce(&mut Endorsed)) -> Said {
     let mut endorsed = endorsed(said).clone();
     change(&mut endorsed);
     Said { body: Body::Endorsed(Box::new(endorsed)), ..said.clone() }
@@ -72,11 +72,11 @@ fn text(value: &str) -> Value {
     Value::from(value)
 }
 
-fn balance(of: &str, amount: i64) -> RowChange {
+pub(super) fn balance(of: &str, amount: i64) -> RowChange {
     RowChange::Update { key: vec![text(of)], columns: vec![(1, Value::Int(amount))] }
 }
 
-fn changes(said: &Said) -> Vec<RowChange> {
+pub(super) fn changes(said: &Said) -> Vec<RowChange> {
     endorsed(said).writes.iter().map(|write| write.change.clone()).collect()
 }
 
@@ -90,7 +90,7 @@ async fn banks() -> Node {
     node
 }
 
-async fn with(texts: &[&str]) -> (Node, Client) {
+pub(super) async fn with(texts: &[&str]) -> (Node, Client) {
     let node = banks().await;
     let mut client = node.session();
     for text in texts {
@@ -99,17 +99,17 @@ async fn with(texts: &[&str]) -> (Node, Client) {
     (node, client)
 }
 
-async fn refused(client: &mut Client, said: &Said) -> Error {
+pub(super) async fn refused(client: &mut Client, said: &Said) -> Error {
     submit(client, &said.bytes()).await.unwrap_err()
 }
 
-async fn shown(client: &mut Client, query: &str) -> String {
+pub(super) async fn shown(client: &mut Client, query: &str) -> String {
     let rows = client.run(query).await.unwrap();
     let cells = |row: &super::Row| row.iter().map(Value::to_string).collect::<Vec<_>>().join(",");
     rows.iter().map(cells).collect::<Vec<_>>().join(" ")
 }
 
-const AMOUNTS: &str = "SELECT name, amount FROM balances ORDER BY name";
+pub(super) const AMOUNTS: &str = "SELECT name, amount FROM balances ORDER BY name";
 
 /// Appendix A of the paper on Fabric++: T7 is valid, T8 is forged, T9 is stale.
 #[test]

@@ -21,6 +21,7 @@ mod notices;
 mod online;
 mod past;
 mod privileges;
+mod proposed_transactions;
 mod references;
 mod roles;
 mod row_locks;

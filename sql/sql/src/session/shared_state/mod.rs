@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use tokio::sync::watch;
 use types::{Height, Result};
 
@@ -60,7 +60,8 @@ pub trait Passwords: Send + Sync {
 /// The nodes of the other members.
 pub trait Endorsers: Send + Sync {
     /// What each of them says to an envelope, by its name: the same with its approval, or why not.
-    fn ask(&self, envelope: Bytes) -> BoxFuture<'static, Vec<(String, Result<Bytes>)>>;
+    /// All are asked at once, within the runtime; the answers come as they are given.
+    fn ask(&self, envelope: Bytes) -> BoxStream<'static, (String, Result<Bytes>)>;
 }
 
 /// Reaches the sessions of the node by their number.
