@@ -44,10 +44,12 @@ pub enum ExecutionPath {
     Overlapped,
     /// Looked at for an abort before it was ordered.
     EarlyAbortOffered,
+    /// Ended by that.
+    AbortedEarly,
 }
 
 impl ExecutionPath {
-    pub const ALL: [ExecutionPath; 15] = [
+    pub const ALL: [ExecutionPath; 16] = [
         ExecutionPath::Cut,
         ExecutionPath::Whole,
         ExecutionPath::Uncut,
@@ -63,6 +65,7 @@ impl ExecutionPath {
         ExecutionPath::SerialNoted,
         ExecutionPath::Overlapped,
         ExecutionPath::EarlyAbortOffered,
+        ExecutionPath::AbortedEarly,
     ];
 
     /// As figures and reports have it.
@@ -83,6 +86,7 @@ impl ExecutionPath {
             ExecutionPath::SerialNoted => "serial_noted",
             ExecutionPath::Overlapped => "overlapped",
             ExecutionPath::EarlyAbortOffered => "early_abort_offered",
+            ExecutionPath::AbortedEarly => "aborted_early",
         }
     }
 

@@ -1,7 +1,8 @@
 //! A figure of a paper, or a group of them, without the rest of the program: for who works on what
 //! it measures.
 //!
-//! `cargo run --release -p bench --no-default-features --example figure -- healing-3.10 [--quick]`
+//! `cargo run --release -p bench --no-default-features --example figure -- healing-3.10 [--quick]
+//! [--full]`
 
 use bench::paper::{Effort, named};
 use mimalloc::MiMalloc;
@@ -20,7 +21,9 @@ fn main() -> anyhow::Result<()> {
             quick,
             smoke: false,
             folder: std::env::temp_dir(),
+            full: arguments.iter().any(|argument| argument == "--full"),
             other: None,
+            network: None,
         };
         println!("{}: {}", figure.name, figure.about);
         if let Some(findings) = figure.find(effort, &mut |_, _, _| {})? {

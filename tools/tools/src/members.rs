@@ -105,6 +105,14 @@ impl Members {
         }
     }
 
+    /// What a member counts, as its operators see it.
+    pub fn metrics(&self, member: u16) -> Result<String> {
+        let address = ([127, 0, 0, 1], self.port(member) + 1);
+        let answer = http::get(address.into(), "/metrics", Some(ANSWER_WITHIN))?;
+        ensure!(answer.is_ok, "member {member} shows no metrics: {}", answer.body);
+        Ok(answer.body)
+    }
+
     fn child(&mut self, member: u16) -> Result<&mut Child> {
         let child = self.children[usize::from(member - 1)].as_mut();
         child.with_context(|| format!("the node of member {member} does not run"))

@@ -240,6 +240,7 @@ struct Finishing<'a> {
 
 impl Finishing<'_> {
     fn batch(&mut self, mut batch: Vec<Position>, is_current: bool) -> Result<(), String> {
+        let all = batch.len();
         self.drop_stale(&mut batch, |this, &position| {
             matches!(this.endorsed[position as usize].run, Err(Stop::Retry(_)))
         });
@@ -248,6 +249,7 @@ impl Finishing<'_> {
             let mut doomed: Vec<bool> = batch::readers_of_older_versions(endorsed).collect();
             doomed.reverse();
             self.drop_stale(&mut batch, |_, _| doomed.pop().unwrap_or(false));
+            self.report.paths.add(ExecutionPath::AbortedEarly, all - batch.len());
         }
         if !self.protocol.reordering {
             return batch.into_iter().try_for_each(|position| {

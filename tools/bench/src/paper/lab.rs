@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::answers::Answerer;
+use crate::over_network::OverNetwork;
 use crate::{Measurement, Plan, Report, measure};
 
 /// How much to measure.
@@ -19,10 +20,14 @@ pub struct Effort {
     pub quick: bool,
     /// As little as possible: only to see whether it works.
     pub smoke: bool,
+    /// All settings of figures that take a sample of them otherwise.
+    pub full: bool,
     /// Where figures that are about the disk write.
     pub folder: PathBuf,
     /// Whom figures that compare databases compare with.
     pub other: Option<Other>,
+    /// What measures figures over nodes.
+    pub network: Option<OverNetwork>,
 }
 
 /// Another database, and who can ask it.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bench::over_network::NetworkPlan;
 use bench::{Plan, Programs, Workload};
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -98,6 +99,23 @@ pub struct Network {
     pub smoke: bool,
 }
 
+impl Network {
+    pub fn plan(&self) -> NetworkPlan {
+        NetworkPlan {
+            workload: self.workload.clone(),
+            protocols: self.protocol.clone(),
+            endorsed: self.endorse == Switch::On,
+            ledgers: self.ledgers,
+            clients: self.clients,
+            rate: self.rate,
+            seconds: self.seconds,
+            warm_up: self.warm_up,
+            seed: self.seed,
+            settings: Vec::new(),
+        }
+    }
+}
+
 fn rate(text: &str) -> anyhow::Result<f64> {
     match text.parse() {
         Ok(rate) if (0.1..=1e6).contains(&rate) => Ok(rate),
@@ -163,6 +181,9 @@ pub struct Figure {
     /// A tenth of the rows and transactions.
     #[arg(long)]
     pub quick: bool,
+    /// All settings of figures that take a sample of the paper's.
+    #[arg(long)]
+    pub full: bool,
     /// A PostgreSQL that figures compare with, if they can.
     #[arg(long, value_name = "URL", env = "TALLY_POSTGRES")]
     pub postgres: Option<String>,

@@ -134,8 +134,10 @@ fn figures(arguments: &arguments::Figure, output: Output) -> Result<Exit> {
         repetitions: arguments.repetitions,
         quick: arguments.quick,
         smoke: arguments.smoke,
+        full: arguments.full,
         folder: arguments.folder.clone().unwrap_or_else(std::env::temp_dir),
         other: arguments.postgres.clone().map(postgres::other),
+        network: Some(network::measure),
     };
     let mut exit = Exit::Ok;
     let mut found = Vec::new();

@@ -89,6 +89,37 @@ fn the_bench_knows_figures_and_two_canonical_numbers() {
     }
 }
 
+/// Each figure over nodes starts them, and all that was due has an end.
+#[test]
+fn figures_over_nodes_count_all_that_was_due() {
+    let names = ["fabric-totals", "fabric-blocks", "fabric-channels", "fabric-clients"];
+    for name in names.into_iter().chain(["fabric-halves-nodes", "fabric-latency"]) {
+        let shown = run(&["--output=json", "bench", "figure", name, "--smoke"]);
+        let text = String::from_utf8(shown.stdout).unwrap();
+        let errors = String::from_utf8(shown.stderr).unwrap();
+        assert!(shown.status.success(), "{name}: {text}\n{errors}");
+        let lines: Vec<Value> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+        let rates = lines.iter().filter_map(|line| line["table"]["rows"].as_array()).next_back();
+        let rates = rates.unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(rates.len() >= 2, "{name}: {text}");
+        for row in rates {
+            let number = |cell: &Value| cell.as_str().unwrap().replace(',', "").parse::<u64>();
+            let counts = row.as_array().unwrap()[2..].iter().map(|cell| number(cell).unwrap());
+            let (counts, place) = (counts.collect::<Vec<u64>>(), row[0].as_str().unwrap());
+            // Of a second: those of each client of each ledger.
+            let due = match (name, place.parse::<u64>()) {
+                ("fabric-channels", Ok(ledgers)) => 20 * 2 * ledgers,
+                ("fabric-clients", Ok(clients)) => 20 * clients,
+                _ => 20 * 4,
+            };
+            assert_eq!(counts.iter().sum::<u64>(), due, "{name}: {row}");
+            assert!(counts[0] > 0, "{name}: {row}");
+        }
+        let refused = lines.iter().filter_map(|line| line["not_measured"].as_str());
+        assert!(refused.clone().all(|why| !why.contains("failed")), "{name}: {text}");
+    }
+}
+
 /// Two ledgers of two nodes each, and transactions that come too fast for one hot account.
 #[test]
 fn the_network_is_measured_by_what_becomes_of_transactions() {

@@ -26,7 +26,7 @@ pub const ENTRY: Entry = Entry {
 
 const SETTINGS: &[Setting] = &[
     setting("rows", "10000", "N: accounts"),
-    setting("rw", "8", "RW: reads of a transaction, and as many writes"),
+    setting("rw", "8", "RW: reads of a transaction, and as many writes; 0 is a blank one"),
     setting("hr", "40", "HR: percent of the reads that go to hot accounts"),
     setting("hw", "10", "HW: percent of the writes that go to hot accounts"),
     setting("hss", "1", "HSS: percent of the accounts that are hot"),
@@ -47,7 +47,7 @@ impl Custom {
         let accounts: u64 = reader.number("rows", 1..=1_000_000_000)?;
         let hot_accounts = accounts * u64::from(reader.percent("hss")?) / 100;
         Ok(Custom {
-            rw: reader.number("rw", 1..=10_000)?,
+            rw: reader.number("rw", 0..=10_000)?,
             reads: Skew::hotspot(accounts, hot_accounts, reader.percent("hr")?),
             writes: Skew::hotspot(accounts, hot_accounts, reader.percent("hw")?),
         })

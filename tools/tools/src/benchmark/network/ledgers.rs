@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use bench::over_network::NetworkPlan;
 use tokio_postgres::{Client, SimpleQueryMessage};
 use workloads::Workload;
 
@@ -25,10 +26,16 @@ pub struct Ledger {
 
 impl Ledger {
     /// With the workload's tables, rows and routines.
-    pub async fn start(folder: &Path, workload: &dyn Workload, endorses: bool) -> Result<Ledger> {
+    pub async fn start(
+        folder: &Path,
+        workload: &dyn Workload,
+        plan: &NetworkPlan,
+    ) -> Result<Ledger> {
         std::fs::create_dir_all(folder)?;
-        let settings = ["--set", "approval_check=bench_check"];
-        let members = Members::start(folder, 2, 2, &settings)?;
+        let settings = plan.settings.iter().flat_map(|setting| ["--set", setting]);
+        let settings: Vec<&str> =
+            ["--set", "approval_check=bench_check"].into_iter().chain(settings).collect();
+        let (members, endorses) = (Members::start(folder, 2, 2, &settings)?, plan.endorsed);
         let ledger = Ledger { members, endorses };
         let client = ledger.members.target(1).connect().await?;
         client.batch_execute(&workload.schema()).await?;
@@ -68,6 +75,11 @@ impl Ledger {
     pub async fn run_under(&self, protocol: &str) -> Result<()> {
         let client = self.members.target(1).connect().await?;
         client.batch_execute(&format!("SET ledger.protocol = '{protocol}'")).await?;
+        let runs = shown(&client, "SHOW ledger.protocol").await?.concat();
+        ensure!(
+            runs == protocols::recorded_name(protocol),
+            "the ledger runs under {runs}, not under {protocol}"
+        );
         Ok(())
     }
 
@@ -78,6 +90,20 @@ impl Ledger {
             client.batch_execute("SET tally.endorse = on").await?;
         }
         Ok(client)
+    }
+
+    /// Blocks, and transactions in them, that its first node has come to since it was started.
+    pub fn counted(&self) -> Result<(f64, f64)> {
+        let page = self.members.metrics(1)?;
+        let sum = |name: &str| -> Result<f64> {
+            let of = page.lines().filter(|line| line.starts_with(name));
+            of.map(|line| {
+                let number = line.rsplit(' ').next().unwrap_or_default();
+                number.parse::<f64>().with_context(|| line.to_owned())
+            })
+            .sum()
+        };
+        Ok((sum("tally_blocks_total ")?, sum("tally_transactions_total{")?))
     }
 
     /// Until both nodes have come to the same.

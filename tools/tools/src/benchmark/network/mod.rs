@@ -25,6 +25,8 @@ mod ledgers;
 mod load;
 
 use anyhow::{Context, Result};
+use bench::Report;
+use bench::over_network::{Latency, NetworkPlan, NetworkRun};
 use bench::table::Table;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -39,39 +41,13 @@ use node::cli::{Exit, Output};
 struct Measured {
     protocol: String,
     load: Load,
+    /// Of a block, on average.
+    block_transactions: f64,
 }
 
 pub fn run(arguments: &Network, output: Output) -> Result<Exit> {
     refuse_a_debug_build(arguments.smoke)?;
-    for protocol in &arguments.protocol {
-        let check = protocols::by_name(protocol);
-        check.map_err(|error| wrong_protocol(&error))?;
-    }
-    let workload = arguments.workload.make(None)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let folder = tempfile::tempdir()?;
-    let endorse = arguments.endorse == Switch::On;
-    let ledgers = (0..arguments.ledgers)
-        .map(|number| {
-            let folder = folder.path().join(format!("ledger-{number}"));
-            runtime.block_on(Ledger::start(&folder, &*workload, endorse))
-        })
-        .collect::<Result<Vec<Ledger>>>()?;
-    let mut all = Vec::new();
-    for protocol in &arguments.protocol {
-        let pace = Pace::of(arguments);
-        let measured = async {
-            for ledger in &ledgers {
-                ledger.run_under(protocol).await?;
-            }
-            load::measure(&ledgers, &*workload, &pace, (arguments.clients, arguments.seed)).await
-        };
-        let load = runtime.block_on(measured).with_context(|| format!("under {protocol}"))?;
-        for ledger in &ledgers {
-            ledger.settle()?;
-        }
-        all.push(Measured { protocol: protocol.clone(), load });
-    }
+    let all = measured(&arguments.plan(), &mut |_, _, _| {})?;
     show(arguments, &all, output);
     let failed = all.iter().filter_map(|measured| measured.load.failure.as_ref());
     let mut exit = Exit::Ok;
@@ -80,6 +56,84 @@ pub fn run(arguments: &Network, output: Output) -> Result<Exit> {
         exit = Exit::Failed;
     }
     Ok(exit)
+}
+
+/// For figures of papers.
+pub fn measure(plan: &NetworkPlan, report: Report<'_>) -> Result<Vec<NetworkRun>> {
+    Ok(measured(plan, report)?.into_iter().map(Measured::into_run).collect())
+}
+
+/// One run under each protocol, on the same ledgers.
+fn measured(plan: &NetworkPlan, report: Report<'_>) -> Result<Vec<Measured>> {
+    for protocol in &plan.protocols {
+        let check = protocols::by_name(protocol);
+        check.map_err(|error| wrong_protocol(&error))?;
+    }
+    let workload = plan.workload.make(None)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let folder = tempfile::tempdir()?;
+    let ledgers = (0..plan.ledgers)
+        .map(|number| {
+            let folder = folder.path().join(format!("ledger-{number}"));
+            runtime.block_on(Ledger::start(&folder, &*workload, plan))
+        })
+        .collect::<Result<Vec<Ledger>>>()?;
+    let mut all = Vec::new();
+    for (number, protocol) in plan.protocols.iter().enumerate() {
+        report(number, plan.protocols.len(), protocol);
+        let pace = Pace::of(plan);
+        let measured = async {
+            for ledger in &ledgers {
+                ledger.run_under(protocol).await?;
+            }
+            load::measure(&ledgers, &*workload, &pace, (plan.clients, plan.seed)).await
+        };
+        let before = counted(&ledgers)?;
+        let load = runtime.block_on(measured).with_context(|| format!("under {protocol}"))?;
+        for ledger in &ledgers {
+            ledger.settle()?;
+        }
+        let after = counted(&ledgers)?;
+        let block_transactions = (after.1 - before.1) / (after.0 - before.0).max(1.0);
+        all.push(Measured { protocol: protocol.clone(), load, block_transactions });
+    }
+    Ok(all)
+}
+
+/// Blocks, and transactions in them, of all ledgers so far.
+fn counted(ledgers: &[Ledger]) -> Result<(f64, f64)> {
+    let counted = ledgers.iter().map(Ledger::counted).collect::<Result<Vec<_>>>()?;
+    Ok(counted.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1)))
+}
+
+impl Measured {
+    fn into_run(self) -> NetworkRun {
+        let Measured { protocol, load, block_transactions } = self;
+        let count = |end| load.of(end).len();
+        let valid = load.of(End::Valid);
+        let at = |percentile| valid.value_at_percentile(percentile) as f64;
+        let latency = Latency {
+            min: valid.min() as f64,
+            mean: valid.mean(),
+            p50: at(50.0),
+            p99: at(99.0),
+            max: valid.max() as f64,
+        };
+        NetworkRun {
+            protocol,
+            seconds: load.seconds,
+            valid: count(End::Valid),
+            aborted_early: count(End::AbortedEarly),
+            member_ahead: count(End::MemberAhead),
+            aborted_in_ordering: count(End::AbortedInOrdering),
+            invalid: count(End::Invalid),
+            not_sent: count(End::NotSent),
+            failed: count(End::Failed) + count(End::NotEndorsed),
+            failure: load.failure,
+            block_transactions,
+            latency,
+        }
+    }
 }
 
 fn show(arguments: &Network, all: &[Measured], output: Output) {
@@ -101,7 +155,7 @@ fn table(all: &[Measured]) -> Table {
     let mut heads = vec!["protocol".to_owned(), "valid/s".to_owned()];
     heads.extend(End::ALL.iter().map(|end| format!("{}%", end.short())));
     heads.extend(["p50 ms", "p99 ms", "p99 ms lost"].map(str::to_owned));
-    let rows = all.iter().map(|Measured { protocol, load }| {
+    let rows = all.iter().map(|Measured { protocol, load, .. }| {
         let valid = load.of(End::Valid);
         let mut row = vec![protocol.clone(), format!("{:.0}", load.per_second(End::Valid))];
         row.extend(End::ALL.map(|end| format!("{:.1}", 100.0 * load.share(end))));
@@ -118,7 +172,10 @@ fn ms(latencies_us: &Histogram<u64>, percentile: f64) -> String {
     }
 }
 
-fn as_json(arguments: &Network, Measured { protocol, load }: &Measured) -> Value {
+fn as_json(
+    arguments: &Network,
+    Measured { protocol, load, block_transactions }: &Measured,
+) -> Value {
     let ends = End::ALL.map(|end| {
         let latencies = load.of(end);
         let at = |percentile| match latencies.is_empty() {
@@ -144,6 +201,7 @@ fn as_json(arguments: &Network, Measured { protocol, load }: &Measured) -> Value
         "seconds": arguments.seconds,
         "due": load.due(),
         "ends": ends.into_iter().collect::<serde_json::Map<String, Value>>(),
+        "block_transactions": block_transactions,
         "failure": load.failure,
     })
 }
