@@ -10,6 +10,7 @@
 
 mod arguments;
 mod arrays;
+pub mod collation;
 mod datetime;
 mod digests;
 mod enums;
@@ -87,6 +88,7 @@ pub(crate) fn call(
         | ArrayToString | StringToArray | ArraySlice | ArrayContains | ArrayOverlaps | ArraySet => {
             arrays::call(function, arguments, meter)
         }
+        SortKey | SortedText => collation::call(function, arguments, meter),
         EnumLabel | EnumRange => enums::call(function, arguments, meter),
         Md5 | Sha224 | Sha256 | Sha384 | Sha512 | Digest | Hmac => {
             digests::call(function, arguments, meter)

@@ -10,7 +10,7 @@ use types::{ColumnId, DataType, EnumType, IndexId, TableId, Value};
 use crate::oid;
 use crate::query::KEYWORDS;
 use crate::relation;
-use crate::tables::Index;
+use crate::tables::{Index, collations};
 use crate::views;
 use crate::world::World;
 
@@ -244,12 +244,18 @@ fn key_part(table: &Table, part: &KeyPart) -> String {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         !name.is_empty() && name.chars().all(is_name) && end == text.len()
     };
-    match part.column {
+    let mut shown = match part.column {
         Some(column) => quoted(table.column_name(column)),
         None if is_call(&part.text) => part.text.clone(),
         // PostgreSQL puts operators in parentheses of their own.
         None => format!("(({}))", part.text),
+    };
+    let own = part.column.map_or(0, |column| collations::of_column(table, column));
+    if let Some(collation) = part.collation.as_ref().filter(|collation| collation.oid != own) {
+        shown.push_str(" COLLATE ");
+        shown.push_str(&collation.shown());
     }
+    shown
 }
 
 /// What an index's column is called.

@@ -151,9 +151,8 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
        END AS datetime_precision,
        CASE WHEN format_type(a.atttypid, a.atttypmod) LIKE 'interval %'
             THEN upper(substr(format_type(a.atttypid, a.atttypmod), 10)) END AS interval_type,
-       CASE WHEN a.attcollation = 950 THEN current_database() END AS collation_catalog,
-       CASE WHEN a.attcollation = 950 THEN 'pg_catalog' END AS collation_schema,
-       CASE WHEN a.attcollation = 950 THEN 'C' END AS collation_name,
+       CASE WHEN co.oid IS NOT NULL THEN current_database() END AS collation_catalog,
+       con.nspname AS collation_schema, co.collname AS collation_name,
        current_database() AS udt_catalog, tn.nspname AS udt_schema, t.typname AS udt_name,
        a.attnum AS dtd_identifier, 'NO' AS is_self_referencing,
        CASE WHEN a.attidentity IN ('a', 'd') THEN 'YES' ELSE 'NO' END AS is_identity,
@@ -174,6 +173,8 @@ JOIN pg_namespace tn ON tn.oid = t.typnamespace
 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 LEFT JOIN pg_depend o ON o.refobjid = a.attrelid AND o.refobjsubid = a.attnum AND o.deptype = 'i'
 LEFT JOIN pg_sequence s ON s.seqrelid = o.objid
+LEFT JOIN pg_collation co ON co.oid = a.attcollation AND co.oid <> 100
+LEFT JOIN pg_namespace con ON con.oid = co.collnamespace
 WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'v');
 
 -- information_schema.table_constraints

@@ -37,6 +37,7 @@ pub use plan::{analytical_engine, router};
 pub use schema::access::GrantedColumn;
 pub use schema::catalog;
 pub use schema::catalog::{Catalog, Commented, Routine, Table};
+pub use schema::collations;
 pub use schema::databases;
 pub use settings::session_info::{OWNER, SessionInfo};
 pub use syntax::ddl::Ddl;

@@ -76,6 +76,11 @@ pub enum Function {
     SetByte,
     QuoteLiteral,
     QuoteNullable,
+    // Orders of languages (see `collation`).
+    /// Of a text, by a locale; whether texts that are alike there differ still.
+    SortKey,
+    /// The text that a key was made of.
+    SortedText,
     // Digests of text and bytes.
     Md5,
     Sha224,

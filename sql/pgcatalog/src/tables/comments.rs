@@ -34,6 +34,7 @@ pub fn comments(world: &World) -> Comments {
             Commented::Routine(name) => (routines, numbers.routine(name), 0),
             Commented::Schema(name) => (schemas, numbers.namespace(name), 0),
             Commented::Type(id) => (types, number::table(*id), 0),
+            Commented::Collation(id) => (class("pg_collation"), number::table(*id), 0),
             Commented::Database => (databases, number::DATABASE, 0),
         };
         (at, text.to_owned())

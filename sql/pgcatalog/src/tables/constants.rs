@@ -12,7 +12,6 @@ use crate::world::Names;
 
 const TABLES: &[(&str, &str)] = &[
     ("pg_am", include_str!("../constants/pg_am.tsv")),
-    ("pg_collation", include_str!("../constants/pg_collation.tsv")),
     ("pg_language", include_str!("../constants/pg_language.tsv")),
     ("pg_opclass", include_str!("../constants/pg_opclass.tsv")),
     ("pg_opfamily", include_str!("../constants/pg_opfamily.tsv")),

@@ -4,6 +4,7 @@
 //! they may be, and otherwise what PostgreSQL has for "none": 0, false, the empty text.
 
 mod cluster;
+pub mod collations;
 mod comments;
 mod constants;
 mod constraints;
@@ -47,6 +48,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_authid", cluster::pg_authid),
     ("pg_class", relations::pg_class),
     ("pg_constraint", constraints::pg_constraint),
+    ("pg_collation", collations::pg_collation),
     ("pg_cursors", cluster::pg_cursors),
     ("pg_database", databases::pg_database),
     ("pg_default_acl", cluster::pg_default_acl),

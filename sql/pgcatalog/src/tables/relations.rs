@@ -3,18 +3,14 @@
 use sql::catalog::DeclaredIndex;
 use sql::schema::sequence::Identity;
 use sql::{Commented, GrantedColumn, Table};
-use types::{ColumnId, DataType, IndexId, Layout, SystemType, TableId, Value};
+use types::{ColumnId, DataType, IndexId, Layout, TableId, Value};
 
 use super::facts::{Facts, Rows, granted, ints, oid, owner, shown};
-use super::sequences;
+use super::{collations, sequences};
 use crate::describe;
 use crate::oid as number;
 use crate::relation::{self, Relation};
 use crate::world::{Names, ViewColumns, World};
-
-/// What the default collation and `"C"` are numbered.
-const DEFAULT_COLLATION: u32 = 100;
-const C_COLLATION: u32 = 950;
 
 /// An index of a table, the primary key's being 0.
 pub struct Index<'a> {
@@ -37,6 +33,16 @@ impl Index<'_> {
                 let parts = declared.parts.iter();
                 parts.map(|part| part.column.map_or(0, attribute_number)).collect()
             }
+        }
+    }
+
+    /// The collation of a part.
+    pub fn collation(&self, table: &Table, at: usize) -> u32 {
+        let declared = self.declared.and_then(|declared| declared.parts.get(at));
+        match (declared.and_then(|part| part.collation.as_ref()), self.columns.get(at)) {
+            (Some(collation), _) => collation.oid,
+            (None, Some(column)) => collations::of_column(table, *column),
+            (None, None) => 0,
         }
     }
 
@@ -248,15 +254,6 @@ pub fn attribute_number(column: ColumnId) -> i64 {
     i64::from(column) + 1
 }
 
-fn collation(data_type: &DataType) -> u32 {
-    match data_type {
-        DataType::System(SystemType::Name) => C_COLLATION,
-        DataType::Array(element) => collation(element),
-        other if other.is_string() => DEFAULT_COLLATION,
-        _ => 0,
-    }
-}
-
 fn alignment(data_type: &DataType) -> &'static str {
     match data_type.type_len() {
         1 => "c",
@@ -303,7 +300,7 @@ fn attribute(
         ("attname", Value::text(name)),
         ("attnum", Value::Int(at)),
         ("attislocal", Value::Bool(true)),
-        ("attcollation", oid(collation(data_type))),
+        ("attcollation", oid(collations::of_type(data_type))),
         ("attndims", Value::Int(i64::from(matches!(data_type, DataType::Array(_))))),
     ];
     columns.extend(typed(data_type));
@@ -331,7 +328,8 @@ pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
             let of = number::index(table.id(), index.id);
             for (at, column) in (1..).zip(index.columns) {
                 let name = describe::part_name(table, &index, at - 1);
-                attribute(rows, of, at, &name, table.column_type(*column), &[]);
+                let more = [("attcollation", oid(index.collation(table, at as usize - 1)))];
+                attribute(rows, of, at, &name, table.column_type(*column), &more);
             }
         }
     }
@@ -376,6 +374,7 @@ fn table_attribute(
         None => "",
     };
     let more = [
+        ("attcollation", oid(collations::of_column(table, id))),
         ("attnotnull", Value::Bool(!column.nullable)),
         ("atthasdef", Value::Bool(has_default)),
         ("attidentity", Value::text(identity)),
@@ -465,7 +464,10 @@ pub fn pg_index(facts: &Facts<'_>, rows: &mut Rows<'_>) {
                 ("indisready", Value::Bool(true)),
                 ("indislive", Value::Bool(true)),
                 ("indkey", ints(index.key().into_iter())),
-                ("indcollation", ints(types().map(collation))),
+                (
+                    "indcollation",
+                    ints((0..index.columns.len()).map(|at| index.collation(table, at))),
+                ),
                 ("indclass", ints(types().map(operator_class))),
                 ("indoption", ints((0..index.columns.len()).map(options))),
                 ("indexprs", expressions),

@@ -7,17 +7,19 @@
 
 use super::state::{Aggregates, Place};
 use procedure::query::{Aggregate, AggregateFunction, SortKey};
-use procedure::{Expr, JsonFunction};
+use procedure::{BinaryOp, Expr, JsonFunction};
 use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, SystemType};
 
 use super::binder::{Binder, Typed};
+use super::collated::Collated;
 use super::json::json_of_gathered;
 use super::operators::{comparable, ordered};
 use super::placeholders::{FIRST_AGGREGATE, is_applied, is_grouping, is_window};
 use super::scope::Scope;
 use super::shape::sort_key;
+use super::sort_keys::text_of_key;
 
 pub(super) fn aggregate_function(name: &str) -> Option<AggregateFunction> {
     Some(match name {
@@ -73,7 +75,7 @@ impl Binder<'_> {
         let place = std::mem::replace(&mut self.aggregates.place, Place::Inside);
         let bound = self.aggregate_parts(scope, name, function, call, list);
         self.aggregates.place = place;
-        let (aggregate, json) = bound?;
+        let (aggregate, json, extreme) = bound?;
         let data_type = aggregate.result.clone();
         let known = self.aggregates.calls.iter().position(|c| *c == aggregate);
         let n = known.unwrap_or(self.aggregates.calls.len());
@@ -81,9 +83,10 @@ impl Binder<'_> {
             self.aggregates.calls.push(aggregate);
         }
         let gathered = Typed::new(Expr::Column(FIRST_AGGREGATE + n as u16), data_type);
-        Ok(match json {
-            None => gathered,
-            Some(function) => json_of_gathered(name, function, gathered.expr),
+        Ok(match (json, extreme) {
+            (Some(function), _) => json_of_gathered(name, function, gathered.expr),
+            (None, Some(collated)) => text_of_key(gathered.expr, collated),
+            (None, None) => gathered,
         })
     }
 
@@ -100,6 +103,8 @@ impl Binder<'_> {
         Err(Error::new(SqlState::GROUPING_ERROR, message))
     }
 
+    /// Beside the call, what is made of its value: JSON, or the text of the least or the greatest
+    /// key, which is compared as the texts were.
     pub(super) fn aggregate_parts(
         &mut self,
         scope: &Scope,
@@ -107,7 +112,7 @@ impl Binder<'_> {
         function: AggregateFunction,
         call: &ast::Function,
         list: &ast::FunctionArgumentList,
-    ) -> Result<(Aggregate, Option<JsonFunction>)> {
+    ) -> Result<(Aggregate, Option<JsonFunction>, Option<Collated>)> {
         let distinct = list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct);
         let arguments = self.aggregate_arguments(scope, list)?;
         let filter = match &call.filter {
@@ -118,10 +123,13 @@ impl Binder<'_> {
             }
         };
         let (arguments, json) = self.json_gathered(name, arguments)?;
-        let typed = self.aggregate_types(name, function, arguments)?;
+        let collated = Collated::of_all(arguments.as_deref().unwrap_or_default())?;
+        let mut typed = self.aggregate_types(name, function, arguments)?;
         if distinct && let Some(input) = &typed.input {
             comparable(&input.data_type)?;
+            collated.check_equality()?;
         }
+        let extreme = typed.take_extremes_by(function, &collated)?.then(|| collated.clone());
         let order = self.aggregate_order(scope, list)?;
         let sorts = sorts(function, typed.input.as_ref().map(|input| &input.data_type));
         let mut made = Aggregate {
@@ -145,7 +153,7 @@ impl Binder<'_> {
         if !sorts {
             made.order = Box::default();
         }
-        Ok((made, json))
+        Ok((made, json, extreme))
     }
 
     /// Whether it reads columns of queries around the one at hand and none of its own, itself or by
@@ -204,7 +212,7 @@ impl Binder<'_> {
                 let typed = self.expression(scope, &item.expr)?;
                 let typed = self.resolved(typed)?;
                 ordered(&typed.data_type)?;
-                keys.push(sort_key(typed.expr, &item.options));
+                keys.push(sort_key(self.sorted_by(typed)?, &item.options));
             }
         }
         Ok(keys.into())
@@ -286,6 +294,23 @@ struct TypedAggregate {
     input: Option<Typed>,
     separator: Option<Expr>,
     result: DataType,
+}
+
+impl TypedAggregate {
+    /// The least text by a collation is that of the least key. Whether it takes keys.
+    fn take_extremes_by(&mut self, function: AggregateFunction, by: &Collated) -> Result<bool> {
+        if !matches!(function, AggregateFunction::Min | AggregateFunction::Max) {
+            return Ok(false);
+        }
+        let Some(collation) = by.order(BinaryOp::Less)? else { return Ok(false) };
+        let Some(input) = self.input.take_if(|input| input.data_type.is_string()) else {
+            return Ok(false);
+        };
+        by.check_equality()?;
+        self.input = Some(Typed::new(collation.key_of(input.expr), DataType::Bytea));
+        self.result = DataType::Bytea;
+        Ok(true)
+    }
 }
 
 pub(super) fn not_for_types(name: &str, types: &[DataType]) -> Error {

@@ -159,6 +159,7 @@ impl Binder<'_> {
             }
             let scope = std::mem::take(&mut self.enclosing[level].scope);
             self.reads(&scope, &expr);
+            let collated = scope.collated(&expr);
             self.enclosing[level].scope = scope;
             let known = self.enclosing[level].given.iter().find(|(_, value)| *value == expr);
             let register = match known {
@@ -169,7 +170,8 @@ impl Binder<'_> {
                     register
                 }
             };
-            return Ok(Some(Typed::new(Expr::Reg(register), data_type)));
+            let value = Typed::new(Expr::Reg(register), data_type);
+            return Ok(Some(Typed { collated, ..value }));
         }
         Ok(None)
     }

@@ -63,7 +63,7 @@ impl Binder<'_> {
             [ast::AccessExpr::Subscript(_), ..] => Some(self.expression(scope, root)?),
             _ => None,
         };
-        if let Some(Typed { expr, data_type: DataType::Jsonb }) = typed {
+        if let Some(Typed { expr, data_type: DataType::Jsonb, .. }) = typed {
             return self.json_subscript(scope, expr, chain);
         }
         let [ast::AccessExpr::Subscript(subscript)] = chain else {

@@ -12,6 +12,7 @@ use types::cast::{CastContext, cast, cast_context, common_type};
 use types::interval::Style;
 use types::{DataType, EnumType, Error, Result, SqlState, Value, Zone};
 
+use super::collated::Collated;
 use super::digits::{as_digits, padded};
 use super::scope::Variable;
 use super::system::{System, is_of_system};
@@ -28,11 +29,13 @@ use crate::syntax::place::Source;
 pub struct Typed {
     pub expr: Expr,
     pub data_type: DataType,
+    /// By which its texts are compared.
+    pub collated: Collated,
 }
 
 impl Typed {
     pub fn new(expr: Expr, data_type: DataType) -> Typed {
-        Typed { expr, data_type }
+        Typed { expr, data_type, collated: Collated::Default }
     }
 
     pub fn null() -> Typed {
@@ -559,6 +562,7 @@ impl<'a> Binder<'a> {
     pub fn unify(&mut self, inputs: Vec<Typed>, what: &str) -> Result<(Vec<Expr>, DataType)> {
         let inputs = inputs.into_iter().map(|input| self.resolved_row(input));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        Collated::of_all(&inputs)?;
         let mut common = inputs.first().map_or(DataType::Unknown, |i| i.data_type.clone());
         for input in inputs.iter().skip(1) {
             common = common_type(&common, &input.data_type).ok_or_else(|| {

@@ -27,7 +27,8 @@ impl Binder<'_> {
             (Some(_), Some(_)) if self.strict_variables => Err(ambiguous(name)),
             (Some((expr, data_type)), _) => {
                 self.reads(scope, &expr);
-                Ok(Typed::new(expr, data_type))
+                let collated = scope.collated(&expr);
+                Ok(Typed { collated, ..Typed::new(expr, data_type) })
             }
             (None, variable) => {
                 let variable = variable.map(|v| Typed::new(v.value.clone(), v.data_type.clone()));
@@ -76,7 +77,8 @@ impl Binder<'_> {
         };
         if let Some((expr, data_type)) = scope.find_qualified(qualifier, name)? {
             self.reads(scope, &expr);
-            return Ok(Typed::new(expr, data_type));
+            let collated = scope.collated(&expr);
+            return Ok(Typed { collated, ..Typed::new(expr, data_type) });
         }
         let mut variables = self.variables.iter();
         if let Some(variable) = variables.rfind(|v| v.qualifier == *qualifier && v.name == *name) {

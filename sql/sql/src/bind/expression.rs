@@ -10,6 +10,7 @@ use super::aggregates::aggregate_function;
 use super::applied::is_not_true;
 use super::arrays::are_arrays;
 use super::binder::{Binder, Typed, fold};
+use super::collated::Collated;
 use super::moments::by_name;
 use super::operator_names::{comparison_by, regex_operator, spelled_out};
 use super::operators::{elements_without_blanks, without_blanks};
@@ -19,6 +20,7 @@ use super::scope::Scope;
 use super::state::Place;
 use super::system::as_array;
 use super::windows::needs_over;
+use crate::schema::collations::is_collatable;
 use crate::syntax::exprs::is_row;
 use crate::syntax::names::fold as fold_name;
 use crate::syntax::sequence::named_by;
@@ -96,7 +98,7 @@ impl Binder<'_> {
             E::CompoundFieldAccess { root, access_chain } => {
                 self.subscript(scope, root, access_chain)
             }
-            E::Collate { expr, collation } => self.collated(scope, expr, &collation.to_string()),
+            E::Collate { expr, collation } => self.collated(scope, expr, collation),
             expr if is_row(expr) => {
                 let items = self.row_items(scope, expr)?.unwrap_or_default();
                 self.row_value(items)
@@ -173,8 +175,12 @@ impl Binder<'_> {
         if self.system.is_some() && as_array(&typed.data_type) == to {
             return Ok(typed);
         }
+        let collated = match is_collatable(&to) {
+            true => typed.collated.clone(),
+            false => Collated::Default,
+        };
         let expr = self.coerce(typed, &to, CastContext::Explicit)?;
-        Ok(Typed::new(expr, to))
+        Ok(Typed { collated, ..Typed::new(expr, to) })
     }
 
     /// PostgreSQL writes constants so that stand beside a `char(n)`, which gives them their length.
@@ -350,10 +356,12 @@ impl Binder<'_> {
             None => Typed::null(),
         });
         self.guard_behind(first, &conditions, None)?;
+        let collated = Collated::of_all(&results)?;
         let (mut results, data_type) = self.unify(results, "CASE")?;
         let otherwise = Box::new(results.pop().unwrap_or(Expr::Const(Value::Null)));
         let whens = conditions.into_iter().zip(results).collect();
-        Ok(Typed::new(Expr::Case { whens, otherwise }, data_type))
+        let case = Typed::new(Expr::Case { whens, otherwise }, data_type);
+        Ok(Typed { collated, ..case })
     }
 
     /// A part of CASE is looked at where no condition before it is true, and its own is.

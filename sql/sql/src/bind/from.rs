@@ -79,7 +79,9 @@ impl Binder<'_> {
                 let bound = self.nested(|binder| binder.query(subquery))?;
                 let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
                 let name = alias.as_ref().map_or("subquery".into(), |a| fold(&a.name));
-                add_derived(from, &name, columns.collect(), alias.as_ref(), bound.query)
+                add_derived(from, &name, columns.collect(), alias.as_ref(), bound.query)?;
+                from.collate(bound.collated);
+                Ok(())
             }
             // Inner joins around it leave its rows what they are, so it may stand among them.
             F::NestedJoin { table_with_joins, alias: None } => {
@@ -110,6 +112,7 @@ impl Binder<'_> {
         let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
         let name = alias.map_or("subquery".into(), |a| fold(&a.name));
         add_derived(from, &name, columns.collect(), alias, bound.query)?;
+        from.collate(bound.collated);
         if let (Some(given), Some(Item { source, .. })) = (given, from.items.last_mut())
             && !given.is_empty()
             && let Source::Query(query) = source
@@ -148,7 +151,9 @@ impl Binder<'_> {
                 return Err(returns_nothing(&name));
             }
             let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
-            return add_derived(from, &shown, columns.collect(), alias, bound.query);
+            add_derived(from, &shown, columns.collect(), alias, bound.query)?;
+            from.collate(bound.collated);
+            return Ok(());
         }
         if let Some(view) = self.catalog.view(&name).cloned() {
             self.check_usage(&name)?;
@@ -200,6 +205,7 @@ impl Binder<'_> {
         let names = columns.iter().map(|(name, _)| name.clone()).collect();
         let read = ReadView { name: view.name.clone(), columns: names };
         add_derived(from, shown, columns, alias, bound.query)?;
+        from.collate(bound.collated);
         if let Some(relation) = from.scope.relations.last_mut() {
             relation.view = Some(Arc::new(read));
         }

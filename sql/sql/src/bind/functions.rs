@@ -11,10 +11,12 @@ use types::numeric::Numeric;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed, fold, network_of};
+use super::collated::Collated;
 use super::refused;
 use super::scope::Scope;
 use super::system::as_array;
 use super::volatility::is_stable;
+use crate::schema::collations::is_collatable;
 use crate::syntax::assigned::{SET_ELEMENT, SET_SLICE};
 
 impl Binder<'_> {
@@ -35,6 +37,8 @@ impl Binder<'_> {
         {
             return Ok(typed);
         }
+        let collated = Collated::of_all(&arguments)?;
+        collated.check_call(name)?;
         let shown: Vec<String> = arguments.iter().map(|a| a.data_type.to_string()).collect();
         let attempts = [
             Self::conditional_function,
@@ -52,7 +56,12 @@ impl Binder<'_> {
         ];
         for attempt in attempts {
             if let Some(typed) = attempt(self, name, &arguments)? {
-                return Ok(Typed::new(fold(typed.expr), typed.data_type));
+                let collated = match is_collatable(&typed.data_type) {
+                    true => collated.clone(),
+                    false => Collated::Default,
+                };
+                let typed = Typed::new(fold(typed.expr), typed.data_type);
+                return Ok(Typed { collated, ..typed });
             }
         }
         if let Some(typed) = self.system_call(name, &arguments)? {
@@ -135,6 +144,9 @@ impl Binder<'_> {
                 Ok(Some(Typed::new(Expr::Coalesce(inputs.into()), data_type)))
             }
             ("greatest" | "least", [_, ..]) => {
+                if let Some(extreme) = self.extreme_by_collation(name, arguments)? {
+                    return Ok(Some(extreme));
+                }
                 let what = if name == "greatest" { "GREATEST" } else { "LEAST" };
                 let function = match name {
                     "greatest" => Function::Greatest,
@@ -144,7 +156,7 @@ impl Binder<'_> {
                 Ok(Some(called(function, inputs, data_type)))
             }
             ("nullif", [a, b]) => {
-                let compared = Typed::new(self.again(&a.expr)?, a.data_type.clone());
+                let compared = Typed { expr: self.again(&a.expr)?, ..a.clone() };
                 let equal = self.comparison(BinaryOp::Equal, compared, b.clone())?;
                 let value = self.resolved(a.clone())?;
                 let expr = Expr::Case {

@@ -12,10 +12,10 @@ use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed};
-use super::operators::comparable;
 use super::placeholders::{FIRST_AGGREGATE, FIRST_GROUPING, is_grouping, is_window};
 use super::scope::Scope;
 use super::select::{Output, ordinal};
+use super::sort_keys::distinct_by;
 use super::state::Place;
 use crate::syntax::exprs::positional;
 use crate::syntax::names::{fold, function_name};
@@ -272,7 +272,7 @@ impl Binder<'_> {
         outputs: &[Output],
     ) -> Result<(Expr, Option<usize>)> {
         if let Some(place) = ordinal(expr, outputs.len(), "GROUP BY")? {
-            comparable(&outputs[place].value.data_type)?;
+            distinct_by(&outputs[place].value)?;
             return Ok((self.again(&outputs[place].value.expr)?, Some(place)));
         }
         if let ast::Expr::Identifier(ident) = expr {
@@ -280,13 +280,14 @@ impl Binder<'_> {
             if scope.find(&name)?.is_none()
                 && let Some(place) = outputs.iter().position(|output| output.name == name)
             {
-                comparable(&outputs[place].value.data_type)?;
+                distinct_by(&outputs[place].value)?;
                 return Ok((self.again(&outputs[place].value.expr)?, Some(place)));
             }
         }
         let typed = self.expression(scope, expr)?;
-        let Typed { expr, data_type } = self.resolved(typed)?;
-        comparable(&data_type)?;
+        let typed = self.resolved(typed)?;
+        distinct_by(&typed)?;
+        let expr = typed.expr;
         let place = outputs.iter().position(|output| output.value.expr == expr);
         Ok((expr, place))
     }

@@ -115,7 +115,8 @@ fn merged_away(relations: &[Relation], name: &str, side: &str) -> Result<Typed> 
     let scope = Scope { relations: relations.to_vec(), ..Scope::default() };
     let found = scope.find(name).map_err(|_| twice_in_side(name, side))?;
     let (expr, data_type) = found.ok_or_else(|| not_in_side(name, side))?;
-    Ok(Typed::new(expr, data_type))
+    let collated = scope.collated(&expr);
+    Ok(Typed { collated, ..Typed::new(expr, data_type) })
 }
 
 /// The column of that name that is shown.
@@ -304,11 +305,12 @@ impl Binder<'_> {
         if inner.conditions.iter().any(has_applied) {
             return Err(subquery_in_parentheses());
         }
-        let (mut columns, mut values) = (Vec::new(), Vec::new());
+        let (mut columns, mut values, mut collated) = (Vec::new(), Vec::new(), Vec::new());
         for place in inner.scope.shown() {
             if let Some((_, column)) = inner.scope.column(place) {
                 let (value, data_type) = column.unqualified(place);
                 columns.push((column.name.clone(), data_type));
+                collated.push(inner.scope.collated(&value));
                 values.push(value);
             }
         }
@@ -317,7 +319,9 @@ impl Binder<'_> {
         let planned = plan(inner.items, inner.conditions, &wishes)?;
         values.iter_mut().for_each(|value| planned.place(value));
         let query = projected(planned.query, values);
-        add_derived(from, &fold(&alias.name), columns, Some(alias), query)
+        add_derived(from, &fold(&alias.name), columns, Some(alias), query)?;
+        from.collate(collated);
+        Ok(())
     }
 
     fn join_condition(

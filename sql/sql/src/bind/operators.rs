@@ -8,10 +8,12 @@ use types::datatype::CHARACTER_LENGTH_MAX;
 use types::{DataType, Error, Result, SqlState, SystemType, Zone};
 
 use super::binder::{Binder, Typed, fold, network_text};
+use super::collated::Collated;
 use super::digits::as_digits;
 use super::scope::Scope;
 use super::system::as_array;
 use super::volatility::converts_stably;
+use crate::schema::collations::check_collatable;
 
 impl Binder<'_> {
     pub(super) fn arithmetic(
@@ -98,6 +100,7 @@ impl Binder<'_> {
             DataType::Unknown => binder.coerce(typed, &result, CastContext::Implicit),
             _ => Ok(typed.expr),
         };
+        let collated = left.collated.with(&right.collated)?;
         let (left, right) = (operand(self, left)?, operand(self, right)?);
         let expr = Expr::Binary {
             op: BinaryOp::Concat,
@@ -105,7 +108,7 @@ impl Binder<'_> {
             right: Box::new(right),
             result: result.clone(),
         };
-        Ok(Typed::new(fold(expr), result))
+        Ok(Typed { collated, ..Typed::new(fold(expr), result) })
     }
 
     /// A value that system catalogs alone have, as its text; arrays stay what they are.
@@ -145,26 +148,20 @@ impl Binder<'_> {
         Ok(Typed::new(fold(expr), result))
     }
 
-    /// `expr COLLATE …`: there is the one collation, by several names.
+    /// `expr COLLATE …`.
     pub(super) fn collated(
         &mut self,
         scope: &Scope,
         expr: &ast::Expr,
-        collation: &str,
+        collation: &ast::ObjectName,
     ) -> Result<Typed> {
-        let bare = collation.trim_start_matches("pg_catalog.");
-        if !matches!(bare, "\"C\"" | "\"POSIX\"" | "\"default\"" | "default") {
-            return Err(no_collation(collation));
-        }
+        let collation = self.catalog.collation(collation)?;
         let typed = self.expression(scope, expr)?;
         let bears = typed.data_type.stored();
-        match bears.is_string() || matches!(bears, DataType::Unknown | DataType::Array(_)) {
-            true => Ok(typed),
-            false => {
-                let what = format!("collations are not supported by type {}", typed.data_type);
-                Err(Error::new(SqlState::DATATYPE_MISMATCH, what))
-            }
+        if !matches!(bears, DataType::Unknown) {
+            check_collatable(&bears)?;
         }
+        Ok(Typed { collated: Collated::Explicit(collation), ..typed })
     }
 
     pub(super) fn compared(
@@ -195,8 +192,17 @@ impl Binder<'_> {
             _ => return Err(no_operator(&l, operator_text(op), &r)),
         };
         let blank_padded = matches!(l, DataType::Char(_)) || matches!(r, DataType::Char(_));
+        let collated = match common.is_string() {
+            true => left.collated.with(&right.collated)?,
+            false => Collated::Default,
+        };
+        let order = collated.order(op)?;
         let left = self.comparand(left, &common, blank_padded)?;
         let right = self.comparand(right, &common, blank_padded)?;
+        let (left, right) = match order {
+            Some(collation) => (collation.key_of(left), collation.key_of(right)),
+            None => (left, right),
+        };
         let (left, right) = match common {
             DataType::Jsonb => shown_as_jsonb(left, right),
             _ => (left, right),
@@ -269,6 +275,7 @@ impl Binder<'_> {
         };
         let strips_elements = is_char(&input.data_type) && loose(&given);
         let is_padded = is_char(&input.data_type) || is_char(&given);
+        input.collated.with(&array.collated)?.check_equality()?;
         let input = self.comparand(input, &common, is_padded)?;
         if strips_elements {
             self.take_for_char(&array);
@@ -379,19 +386,5 @@ fn operator_text(op: BinaryOp) -> &'static str {
         BinaryOp::Greater => ">",
         BinaryOp::GreaterOrEqual => ">=",
         _ => "=",
-    }
-}
-
-/// What other collations there are has its own order.
-fn no_collation(name: &str) -> Error {
-    let bare = name.trim_start_matches("pg_catalog.").trim_matches('"');
-    let is_known = bare.contains("-x-icu") || bare.contains(".utf8") || bare.contains("_");
-    match is_known {
-        true => Error::unsupported(format_args!("collation {name}"))
-            .with_hint("Text is compared by its bytes, as collation \"C\" does."),
-        false => {
-            let what = format!("collation \"{bare}\" for encoding \"UTF8\" does not exist");
-            Error::new(SqlState::UNDEFINED_OBJECT, what)
-        }
     }
 }

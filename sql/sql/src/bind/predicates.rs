@@ -7,6 +7,7 @@ use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed, fold};
+use super::collated::Collated;
 use super::operators::{compared_in, negated_if};
 use super::quantified::{Compared, Quantifier, all_of};
 use super::scope::Scope;
@@ -164,6 +165,7 @@ impl Binder<'_> {
         if common == DataType::Unknown {
             common = DataType::Text;
         }
+        Collated::of_all(&inputs)?.check_equality()?;
         let mut exprs = Vec::with_capacity(inputs.len());
         for input in inputs {
             exprs.push(self.comparand(input, &common, blank_padded)?);
@@ -207,6 +209,7 @@ impl Binder<'_> {
         pattern: Typed,
         (case_insensitive, negated, escape): (bool, bool, Option<char>),
     ) -> Result<Typed> {
+        input.collated.with(&pattern.collated)?.check_patterns("LIKE")?;
         let input = self.with_blanks(input);
         let mut text = |side: Typed| {
             let side = self.stored(side);

@@ -121,7 +121,7 @@ impl Binder<'_> {
     ) -> Result<Typed> {
         let mut truths = Vec::with_capacity(elements.len());
         for element in elements {
-            let side = Typed::new(self.again(&left.expr)?, left.data_type.clone());
+            let side = Typed { expr: self.again(&left.expr)?, ..left.clone() };
             truths.push(self.compare(compared, side, element)?.expr);
         }
         let none = Expr::Const(Value::Bool(quantifier == Quantifier::All));

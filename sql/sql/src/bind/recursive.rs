@@ -26,13 +26,14 @@ impl Binder<'_> {
         let (start, step, all) = terms(&name, &cte.query)?;
         let outer_ctes = self.ctes.len();
         self.common_tables(&cte.query)?;
-        let BoundQuery { query: start, mut columns, .. } =
+        let BoundQuery { query: start, mut columns, collated } =
             self.nested(|binder| binder.set_expression(start, &[]))?;
         name_columns(&mut columns, &cte.alias)?;
         let (number, width) = (self.recursions, start.width());
         self.recursions = number.checked_add(1).ok_or_else(crate::syntax::depth::too_deep)?;
         let came_last = Query::CameLast { number, width };
-        let bound = BoundQuery::new(came_last, columns.clone());
+        let bound =
+            BoundQuery { query: came_last, columns: columns.clone(), collated: collated.clone() };
         self.ctes.push(CommonTable { name: name.clone(), bound, weight: 1, is_itself: true });
         let step = self.union_side(step, &[]);
         self.ctes.truncate(outer_ctes);
@@ -40,7 +41,7 @@ impl Binder<'_> {
         check_types(&name, &columns, &step.columns)?;
         let step = self.converted_columns(step, &columns)?;
         let query = Query::Recursive { number, all, start: Box::new(start), step: Box::new(step) };
-        Ok(BoundQuery::new(query, columns))
+        Ok(BoundQuery { query, columns, collated })
     }
 }
 

@@ -8,6 +8,7 @@ use types::cast::CastContext;
 use types::{DataType, Result, Value};
 
 use super::binder::{Binder, Typed, fold};
+use super::collated::Collated;
 use super::digits::padded;
 use super::operators::negated_if;
 use super::scope::Scope;
@@ -26,6 +27,9 @@ fn is_int(typed: &Typed) -> bool {
 fn int(value: i64) -> Typed {
     Typed::new(Expr::Const(Value::Int(value)), DataType::Int4)
 }
+
+/// What is refused under a collation that takes texts for the same.
+const PATTERNS: &str = "regular expressions";
 
 fn no_flags() -> Typed {
     Typed::new(Expr::Const(Value::text("")), DataType::Text)
@@ -47,7 +51,10 @@ impl Binder<'_> {
     /// The blanks of a `char(n)` are matched like other characters.
     pub(super) fn with_blanks(&self, typed: Typed) -> Typed {
         match typed.data_type {
-            DataType::Char(length) => Typed::new(padded(typed.expr, length), DataType::Text),
+            DataType::Char(length) => {
+                let expr = padded(typed.expr, length);
+                Typed { expr, data_type: DataType::Text, collated: typed.collated }
+            }
             _ => typed,
         }
     }
@@ -81,6 +88,7 @@ impl Binder<'_> {
         arguments: &[Typed],
         result: DataType,
     ) -> Result<Typed> {
+        Collated::of_all(arguments)?.check_patterns(PATTERNS)?;
         let mut inputs = Vec::with_capacity(arguments.len());
         for argument in arguments {
             let to = if argument.data_type.is_integer() { DataType::Int4 } else { DataType::Text };
@@ -123,7 +131,7 @@ impl Binder<'_> {
         for (place, argument) in places.chars().filter(|c| *c != ',').zip(&mut given) {
             let to = if place == 'i' { DataType::Int4 } else { DataType::Text };
             let expr = self.coerce(argument.clone(), &to, CastContext::Implicit)?;
-            *argument = Typed::new(expr, to);
+            *argument = Typed { expr, data_type: to, collated: argument.collated.clone() };
         }
         self.regex_call(function, &given, result).map(Some)
     }
@@ -171,6 +179,7 @@ impl Binder<'_> {
             let (function, inputs) = (RowFunction::Elements, [parts.expr].into());
             return Ok(Some((Query::Call { function, inputs }, DataType::Text)));
         }
+        Collated::of_all(arguments)?.check_patterns(PATTERNS)?;
         let mut inputs = Vec::with_capacity(3);
         for argument in arguments {
             inputs.push(self.coerce(argument.clone(), &DataType::Text, CastContext::Implicit)?);

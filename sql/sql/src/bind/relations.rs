@@ -6,6 +6,7 @@ use procedure::{Expr, Query};
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, Value};
 
+use super::collated::Collated;
 use super::items::{Item, Source};
 use super::scope::{Scope, ScopeColumn};
 use super::state::Gives;
@@ -102,6 +103,17 @@ pub(super) fn add_derived(
     from.scope.add(name, columns, None);
     from.items.push(Item::new(Source::Query(query), offset, width));
     Ok(())
+}
+
+impl From {
+    /// Gives the columns of the relation that was added last their collations.
+    pub fn collate(&mut self, collated: Vec<Collated>) {
+        if let Some(relation) = self.scope.relations.last_mut() {
+            for (column, collated) in relation.columns.iter_mut().zip(collated) {
+                column.collated = collated;
+            }
+        }
+    }
 }
 
 /// `AS t(a, b)`.

@@ -79,7 +79,7 @@ impl Binder<'_> {
             array.data_type = as_array(&array.data_type);
         }
         match (name, bound.as_slice()) {
-            ("unnest", [Typed { data_type: DataType::Array(element), expr }]) => {
+            ("unnest", [Typed { data_type: DataType::Array(element), expr, .. }]) => {
                 Ok((called(RowFunction::Elements, [expr.clone()]), (**element).clone()))
             }
             ("generate_series", [first, last, step])

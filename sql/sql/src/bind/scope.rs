@@ -5,6 +5,7 @@ use std::sync::Arc;
 use procedure::Expr;
 use types::{DataType, Error, Result, SqlState};
 
+use super::collated::Collated;
 use crate::schema::catalog::Table;
 use crate::syntax::names::{PUBLIC, object_name, schema_of, split};
 
@@ -59,12 +60,13 @@ pub struct ScopeColumn {
     /// What it is without its relation's name, and its type, where USING has merged two columns of
     /// different types, or of which an outer join may have either.
     pub merged: Option<(Expr, DataType)>,
+    pub collated: Collated,
 }
 
 impl ScopeColumn {
     pub fn new(name: String, data_type: DataType) -> ScopeColumn {
         let (hidden, is_beside, merged) = (false, false, None);
-        ScopeColumn { name, data_type, hidden, is_beside, merged }
+        ScopeColumn { name, data_type, hidden, is_beside, merged, collated: Collated::Default }
     }
 
     /// Whether `*` shows it.
@@ -120,6 +122,10 @@ impl Scope {
             hidden: !visible(i),
             is_beside: false,
             merged: None,
+            collated: match table.collations.get(&(i as u16)) {
+                Some(collation) => Collated::Implicit(Arc::clone(collation)),
+                None => Collated::Default,
+            },
         });
         let columns = columns.collect();
         self.add(name, columns, Some(table.clone()));

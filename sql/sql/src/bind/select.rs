@@ -8,7 +8,7 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
 use super::grouping::not_of_groups;
-use super::operators::{comparable, ordered};
+use super::operators::ordered;
 use super::output_names::output_name;
 use super::plan::conjuncts;
 use super::recursive::in_step;
@@ -17,6 +17,7 @@ use super::row_functions::check_calls;
 use super::scope::{ROW_ID_NAME, Scope, ScopeColumn};
 use super::select_body::SelectBody;
 use super::shape::{Tail, limited, sort_key, sorted};
+use super::sort_keys::distinct_by;
 use super::state::{Aggregates, BoundQuery, Place, Windows};
 use crate::syntax::locks::{check_rows, check_select};
 use crate::syntax::names::fold;
@@ -89,9 +90,10 @@ impl Binder<'_> {
                 if let Some(lock) = query.locks.first() {
                     check_rows(query, lock)?;
                 }
-                let keys = self.order_of_columns(body, &bound.columns, tail.order)?;
-                let query = limited(sorted(bound.query, keys), tail);
-                Ok(BoundQuery::new(query, bound.columns))
+                let keys = self.order_of_columns(body, &bound, tail.order)?;
+                let BoundQuery { query, columns, collated } = bound;
+                let query = limited(sorted(query, keys), tail);
+                Ok(BoundQuery { query, columns, collated })
             }
         }
     }
@@ -99,9 +101,10 @@ impl Binder<'_> {
     fn order_of_columns(
         &mut self,
         body: &ast::SetExpr,
-        columns: &[Column],
+        bound: &BoundQuery,
         order: &[ast::OrderByExpr],
     ) -> Result<Vec<SortKey>> {
+        let columns = bound.columns.as_slice();
         let mut keys = Vec::with_capacity(order.len());
         for item in order {
             let named = match &item.expr {
@@ -118,7 +121,9 @@ impl Binder<'_> {
             let expr = match (named, body) {
                 (Some(place), _) => {
                     ordered(&columns[place].data_type)?;
-                    Expr::Column(place as u16)
+                    let column = Expr::Column(place as u16);
+                    let typed = Typed::new(column, columns[place].data_type.clone());
+                    self.sorted_by(Typed { collated: bound.collation(place), ..typed })?
                 }
                 (None, ast::SetExpr::SetOperation { .. }) => return Err(not_of_columns()),
                 (None, _) => {
@@ -128,7 +133,7 @@ impl Binder<'_> {
                     let typed = self.expression(&scope, &item.expr)?;
                     let typed = self.resolved(typed)?;
                     ordered(&typed.data_type)?;
-                    typed.expr
+                    self.sorted_by(typed)?
                 }
             };
             keys.push(sort_key(expr, &item.options));
@@ -295,7 +300,7 @@ impl Binder<'_> {
         self.windows = windows;
         let distinct = matches!(&select.distinct, Some(ast::Distinct::Distinct));
         if distinct {
-            outputs.iter().try_for_each(|output| comparable(&output.value.data_type))?;
+            outputs.iter().try_for_each(|output| distinct_by(&output.value))?;
         }
         let keys = self.sort_keys(&scope, tail.order, &outputs, distinct)?;
         let first_of = match &select.distinct {
@@ -303,6 +308,7 @@ impl Binder<'_> {
             _ => Vec::new(),
         };
         let columns = columns_of(&outputs);
+        let collated = outputs.iter().map(|output| output.value.collated.of_output()).collect();
         let expressions: Vec<Expr> = outputs.into_iter().map(|o| o.value.expr).collect();
         let calls = std::mem::take(&mut self.aggregates.calls);
         let groupings = std::mem::take(&mut self.aggregates.groupings);
@@ -330,7 +336,7 @@ impl Binder<'_> {
             false if groupings.is_empty() => body.plain(from, tail)?,
             false => return Err(not_of_groups()),
         };
-        Ok(BoundQuery { query, columns })
+        Ok(BoundQuery { query, columns, collated })
     }
 
     fn outputs(
@@ -489,7 +495,7 @@ impl Binder<'_> {
             };
             let typed = match output {
                 Some(Output { value, .. }) => {
-                    Typed::new(self.again(&value.expr)?, value.data_type.clone())
+                    Typed { expr: self.again(&value.expr)?, ..value.clone() }
                 }
                 None => {
                     let typed = self.expression(scope, &item.expr)?;
@@ -497,14 +503,14 @@ impl Binder<'_> {
                 }
             };
             ordered(&typed.data_type)?;
-            let expr = typed.expr;
-            if distinct && !outputs.iter().any(|o| o.value.expr == expr) {
+            let is_shown = outputs.iter().any(|o| o.value.expr == typed.expr);
+            if distinct && !is_shown {
                 return Err(Error::new(
                     SqlState::INVALID_COLUMN_REFERENCE,
                     "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
                 ));
             }
-            keys.push(sort_key(expr, &item.options));
+            keys.push(sort_key(self.sorted_by(typed)?, &item.options));
         }
         Ok(keys)
     }
@@ -529,7 +535,7 @@ fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) -> Resul
     if only.is_none() && !scope.order.is_empty() {
         outputs.extend(scope.shown().into_iter().filter_map(|place| {
             let (_, column) = scope.column(place)?;
-            Some(shown(column, place))
+            Some(shown(scope, column, place))
         }));
         return Ok(());
     }
@@ -544,11 +550,11 @@ fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) -> Resul
             let place = relation.offset + i as u16;
             match only {
                 _ if !is_shown => {}
-                None => outputs.push(shown(column, place)),
+                None => outputs.push(shown(scope, column, place)),
                 // Its own, whatever it was merged with.
                 Some(_) => {
                     let column = ScopeColumn { merged: None, ..column.clone() };
-                    outputs.push(shown(&column, place));
+                    outputs.push(shown(scope, &column, place));
                 }
             }
         }
@@ -556,9 +562,11 @@ fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) -> Resul
     Ok(())
 }
 
-fn shown(column: &ScopeColumn, place: u16) -> Output {
+fn shown(scope: &Scope, column: &ScopeColumn, place: u16) -> Output {
     let (value, data_type) = column.unqualified(place);
-    Output { name: column.name.clone(), value: Typed::new(value, data_type) }
+    let collated = scope.collated(&value);
+    let value = Typed { collated, ..Typed::new(value, data_type) };
+    Output { name: column.name.clone(), value }
 }
 
 fn columns_of(outputs: &[Output]) -> Vec<Column> {

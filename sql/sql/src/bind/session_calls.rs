@@ -117,7 +117,7 @@ impl Binder<'_> {
         let (mut row, mut columns) = (Vec::new(), Vec::new());
         for (name, item) in items {
             let typed = self.bare_expression(item)?;
-            let Typed { expr, data_type } = self.resolved(typed)?;
+            let Typed { expr, data_type, .. } = self.resolved(typed)?;
             row.push(expr);
             columns.push(Column { name: name.clone(), data_type });
         }

@@ -6,6 +6,7 @@ use procedure::{Column, Expr, Query, Reg, Step};
 use sqlparser::ast;
 use types::TableId;
 
+use super::collated::Collated;
 use super::scope::Scope;
 
 /// A compiled query and its columns.
@@ -13,11 +14,17 @@ use super::scope::Scope;
 pub struct BoundQuery {
     pub query: Query,
     pub columns: Vec<Column>,
+    /// Of the columns; where it says nothing, the default one.
+    pub(super) collated: Vec<Collated>,
 }
 
 impl BoundQuery {
     pub fn new(query: Query, columns: Vec<Column>) -> BoundQuery {
-        BoundQuery { query, columns }
+        BoundQuery { query, columns, collated: Vec::new() }
+    }
+
+    pub(super) fn collation(&self, column: usize) -> Collated {
+        self.collated.get(column).cloned().unwrap_or_default()
     }
 }
 

@@ -27,11 +27,12 @@ impl Binder<'_> {
         let [column] = bound.columns.as_slice() else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
         };
-        let data_type = column.data_type.clone();
-        match given {
+        let (data_type, collated) = (column.data_type.clone(), bound.collation(0));
+        let value = match given {
             Some(given) => self.apply(bound.query, given, Gives::Value, data_type),
             None => self.value_of(bound.query, data_type),
-        }
+        }?;
+        Ok(Typed { collated, ..value })
     }
 
     /// Steps before this statement's, and a register.

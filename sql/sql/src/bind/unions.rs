@@ -7,6 +7,7 @@ use types::cast::{CastContext, common_type};
 use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
+use super::collated::Collated;
 use super::operators::comparable;
 use super::shape::projected;
 use super::state::BoundQuery;
@@ -48,7 +49,10 @@ impl Binder<'_> {
                 },
             });
         }
+        let collated = (0..columns.len()).map(|n| left.collation(n).with(&right.collation(n)));
+        let collated = collated.collect::<Result<Vec<Collated>>>()?;
         if !all {
+            collated.iter().try_for_each(Collated::check_equality)?;
             columns.iter().try_for_each(|column| comparable(&column.data_type))?;
         }
         let left = self.converted_columns(left, &columns)?;
@@ -67,7 +71,7 @@ impl Binder<'_> {
                 repeats: Repeats::Dropped,
             },
         };
-        Ok(BoundQuery::new(query, columns))
+        Ok(BoundQuery { query, columns, collated })
     }
 
     /// A literal in one branch takes its type from the other.

@@ -11,11 +11,13 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::aggregates::aggregate_function;
 use super::binder::{Binder, Typed};
-use super::operators::{comparable, ordered};
+use super::collated::Collated;
+use super::operators::ordered;
 use super::placeholders::{FIRST_GROUPING, FIRST_WINDOW};
 use super::refused;
 use super::scope::Scope;
 use super::shape::sort_key;
+use super::sort_keys::{distinct_by, text_of_key};
 use super::state::{Place, Windows};
 use crate::syntax::names::fold;
 
@@ -127,7 +129,8 @@ impl Binder<'_> {
         self.row_calls = calls;
         self.within_window = around;
         let windows = self.windows.insert(windows);
-        let (made, data_type) = bound?;
+        let (made, extreme) = bound?;
+        let data_type = made.result.clone();
         let known = windows.calls.iter().position(|call| *call == made);
         let place = known.unwrap_or(windows.calls.len());
         if known.is_none() {
@@ -136,7 +139,11 @@ impl Binder<'_> {
         if place >= usize::from(FIRST_GROUPING - FIRST_WINDOW) {
             return Err(crate::syntax::depth::too_deep());
         }
-        Ok(Typed::new(Expr::Column(FIRST_WINDOW + place as u16), data_type))
+        let value = Expr::Column(FIRST_WINDOW + place as u16);
+        Ok(match extreme {
+            Some(collated) => text_of_key(value, collated),
+            None => Typed::new(value, data_type),
+        })
     }
 
     fn no_window_here(&self) -> Error {
@@ -161,7 +168,7 @@ impl Binder<'_> {
         (name, function): (&str, WindowFunction),
         call: &ast::Function,
         (over, windows): (&ast::WindowType, &Windows),
-    ) -> Result<(WindowCall, DataType)> {
+    ) -> Result<(WindowCall, Option<Collated>)> {
         let ast::FunctionArguments::List(list) = &call.args else {
             return Err(does_not_exist(name, &[]));
         };
@@ -180,9 +187,12 @@ impl Binder<'_> {
             ast::WindowType::NamedWindow(name) => windows.find(name)?.clone(),
             ast::WindowType::WindowSpec(spec) => windows.inherited(spec)?,
         };
+        let mut extreme = None;
         let (arguments, filter, result) = match function {
             WindowFunction::Aggregate(aggregate) => {
-                let (made, json) = self.aggregate_parts(scope, name, aggregate, call, list)?;
+                let (made, json, by_key) =
+                    self.aggregate_parts(scope, name, aggregate, call, list)?;
+                extreme = by_key;
                 if json.is_some() {
                     return Err(Error::unsupported(format_args!("{name}() with OVER")));
                 }
@@ -209,16 +219,8 @@ impl Binder<'_> {
         let define = |binder: &mut Self| binder.window_keys(scope, &spec);
         let (partition, order) = self.within(IN_DEFINITIONS, define)?;
         let frame = self.frame(spec.window_frame.as_ref(), !order.is_empty())?;
-        let made = WindowCall {
-            function,
-            arguments,
-            filter,
-            partition,
-            order,
-            frame,
-            result: result.clone(),
-        };
-        Ok((made, result))
+        let made = WindowCall { function, arguments, filter, partition, order, frame, result };
+        Ok((made, extreme))
     }
 
     fn window_keys(
@@ -230,7 +232,7 @@ impl Binder<'_> {
         for expr in &spec.partition_by {
             let typed = self.expression(scope, expr)?;
             let typed = self.resolved(typed)?;
-            comparable(&typed.data_type)?;
+            distinct_by(&typed)?;
             partition.push(typed.expr);
         }
         let mut order = Vec::with_capacity(spec.order_by.len());
@@ -238,7 +240,7 @@ impl Binder<'_> {
             let typed = self.expression(scope, &item.expr)?;
             let typed = self.resolved(typed)?;
             ordered(&typed.data_type)?;
-            order.push(sort_key(typed.expr, &item.options));
+            order.push(sort_key(self.sorted_by(typed)?, &item.options));
         }
         Ok((partition.into(), order.into()))
     }

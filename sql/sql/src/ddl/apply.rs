@@ -68,6 +68,7 @@ impl Catalog {
         transition.check_may(ddl)?;
         transition.run(ddl)?;
         transition.check_references(self)?;
+        transition.check_collated_keys()?;
         transition.assign_access(self);
         transition.drop_orphaned_comments();
         transition.drop_orphaned_policies();
@@ -129,6 +130,7 @@ impl Transition {
                 self.drop_schemas(names, *if_exists, *cascade)?;
             }
             Ddl::Type(statement) => self.type_statement(statement)?,
+            Ddl::Collation(statement) => self.collation_statement(statement)?,
             Ddl::Role(statement) => return self.role_statement(statement),
             Ddl::Organisation(statement) => return self.organisation_statement(statement),
             Ddl::ApprovalPolicy(statement) => return self.approval_policy(statement),
@@ -392,7 +394,11 @@ impl Transition {
         Ok(())
     }
 
-    fn drop_indexes(&mut self, names: &[ast::ObjectName], if_exists: bool) -> Result<()> {
+    pub(super) fn drop_indexes(
+        &mut self,
+        names: &[ast::ObjectName],
+        if_exists: bool,
+    ) -> Result<()> {
         for name in names {
             let name = object_name(name)?;
             let Some((table, index)) = self.catalog.find_index(&name) else {

@@ -13,6 +13,7 @@ use types::{Error, IndexId, Result, SqlState, TableId};
 use super::apply::Transition;
 use super::user_types::no_type;
 use crate::schema::catalog::{Catalog, Commented, Table};
+use crate::schema::collations::no_collation;
 use crate::syntax::names::{DATABASES, fold, object_name};
 
 /// A comment's bytes.
@@ -123,6 +124,10 @@ impl Catalog {
                     None => Err(no_type(&name)),
                 }
             }
+            K::Collation => match self.find_collation(&object_name(name)?) {
+                Some((id, _)) => Ok(Commented::Collation(id)),
+                None => Err(no_collation(&name.to_string().replace('"', ""))),
+            },
             K::Schema => match name_alone(name) {
                 Some(name) if self.has_namespace(&name) => Ok(Commented::Schema(name)),
                 _ => Err(Error::new(
@@ -198,6 +203,7 @@ impl Catalog {
             Commented::Routine(name) => self.routine(name).is_some(),
             Commented::Schema(name) => self.has_namespace(name),
             Commented::Type(id) => self.enum_by_id(*id).is_some(),
+            Commented::Collation(id) => self.collation_by_id(*id).is_some(),
             Commented::Database => true,
         }
     }

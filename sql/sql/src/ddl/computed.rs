@@ -31,9 +31,11 @@ use types::{
 
 use super::ColumnSource;
 use super::apply::Transition;
+use super::collations::check_key;
 use super::table::Draft;
 use crate::bind::{Binder, Scope, Typed};
 use crate::schema::catalog::{Catalog, DeclaredIndex, Generated, KeyPart, Table};
+use crate::schema::collations::{Collation, check_collatable};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::{as_sql, fold, quoted_if_needed};
 use crate::syntax::renamed::with_column_renamed;
@@ -50,6 +52,8 @@ struct Part {
     text: String,
     value: Expr,
     data_type: DataType,
+    /// What its texts are compared by, where the one that it names is another.
+    collated: Option<Arc<Collation>>,
 }
 
 /// Whether an index is of columns alone.
@@ -76,25 +80,15 @@ impl Transition {
         let table = draft.original.clone();
         let parts: Vec<Part> =
             create.columns.iter().map(|it| draft.part(&self.catalog, it)).collect::<Result<_>>()?;
+        for part in parts.iter().filter(|_| create.unique) {
+            let compared = part.shown.collation.iter().chain(&part.collated).next();
+            compared.map_or(Ok(()), |collation| check_key(collation))?;
+        }
         let condition = create.predicate.as_ref();
         let condition = condition.map(|it| draft.condition(&self.catalog, it)).transpose()?;
         // One that was never filled has no rows that could be looked at.
         if create.unique && table.check_populated().is_ok() {
-            let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
-            let shown: Vec<String> = parts.iter().map(|part| part.shown.shown(&table)).collect();
-            let what = format!("could not create unique index \"{name}\"");
-            let error = Error::new(SqlState::UNIQUE_VIOLATION, what)
-                .with_detail(format!("Key ({}) is duplicated.", shown.join(", ")));
-            let mut wanted: Vec<String> =
-                texts.iter().map(|text| format!("{text} IS NOT NULL")).collect();
-            wanted.extend(create.predicate.iter().map(|condition| format!("({condition})")));
-            let text = format!(
-                "SELECT 1 FROM {} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
-                as_sql(table.key()),
-                wanted.join(" AND "),
-                texts.join(", ")
-            );
-            self.require_no_row(&text, error)?;
+            self.require_distinct_parts(&table, &parts, create, &name)?;
         }
         let mut inputs: Vec<ColumnId> =
             parts.iter().flat_map(|part| part.value.columns()).collect();
@@ -137,26 +131,59 @@ impl Transition {
         draft.table.declared.insert(index, Arc::new(declared));
         Ok(index)
     }
+
+    /// No two rows have the key that is to be unique.
+    fn require_distinct_parts(
+        &mut self,
+        table: &Table,
+        parts: &[Part],
+        create: &ast::CreateIndex,
+        name: &str,
+    ) -> Result<()> {
+        let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
+        let shown: Vec<String> = parts.iter().map(|part| part.shown.shown(table)).collect();
+        let what = format!("could not create unique index \"{name}\"");
+        let error = Error::new(SqlState::UNIQUE_VIOLATION, what)
+            .with_detail(format!("Key ({}) is duplicated.", shown.join(", ")));
+        let mut wanted: Vec<String> =
+            texts.iter().map(|text| format!("{text} IS NOT NULL")).collect();
+        wanted.extend(create.predicate.iter().map(|condition| format!("({condition})")));
+        let text = format!(
+            "SELECT 1 FROM {} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
+            as_sql(table.key()),
+            wanted.join(" AND "),
+            texts.join(", ")
+        );
+        self.require_no_row(&text, error)
+    }
 }
 
 impl Draft {
     fn part(&self, catalog: &Catalog, part: &ast::IndexColumn) -> Result<Part> {
         let options = options(part);
-        let expr = without_collation(&part.column.expr)?;
+        let (expr, collation) = without_collation(&part.column.expr);
+        let collation = collation.map(|name| catalog.collation(name)).transpose()?;
         if let ast::Expr::Identifier(name) = expr {
             let name = fold(name);
             let column = self.table.schema.column(&name).ok_or_else(|| {
                 let what = format!("column \"{name}\" does not exist");
                 Error::new(SqlState::UNDEFINED_COLUMN, what)
             })?;
+            let data_type = self.table.column_type(column).clone();
+            if collation.is_some() {
+                check_collatable(&data_type)?;
+            }
             return Ok(Part {
-                shown: KeyPart { column: Some(column), text: String::new(), options },
-                text: quoted_if_needed(&name),
+                text: compared_by(quoted_if_needed(&name), collation.as_deref()),
+                shown: KeyPart { column: Some(column), text: String::new(), options, collation },
                 value: Expr::Column(column),
-                data_type: self.table.column_type(column).clone(),
+                data_type,
+                collated: self.table.collations.get(&column).cloned(),
             });
         }
-        let Typed { expr: value, data_type } = self.computed(catalog, expr, "expression")?;
+        let Typed { expr: value, data_type, collated } =
+            self.computed(catalog, expr, "expression")?;
+        let collated = collated.named().cloned();
         let data_type = match data_type {
             DataType::Unknown => DataType::Text,
             known => known.without_modifier(),
@@ -166,8 +193,12 @@ impl Draft {
                 "an index over values of type {data_type}"
             )));
         }
-        let shown = KeyPart { column: None, text: spelled(expr), options };
-        Ok(Part { shown, text: format!("({expr})"), value, data_type })
+        if collation.is_some() {
+            check_collatable(&data_type)?;
+        }
+        let text = compared_by(format!("({expr})"), collation.as_deref());
+        let shown = KeyPart { column: None, text: spelled(expr), options, collation };
+        Ok(Part { shown, text, value, data_type, collated })
     }
 
     fn condition(&self, catalog: &Catalog, expr: &ast::Expr) -> Result<Expr> {
@@ -264,16 +295,24 @@ impl Draft {
     }
 }
 
-/// Texts are ordered by their bytes, as `"C"` and `"POSIX"` say.
-fn without_collation(mut expr: &ast::Expr) -> Result<&ast::Expr> {
+fn compared_by(text: String, collation: Option<&Collation>) -> String {
+    match collation {
+        Some(collation) => format!("{text} COLLATE {}", collation.shown()),
+        None => text,
+    }
+}
+
+/// What an index is over, and the collation that is named behind it.
+fn without_collation(mut expr: &ast::Expr) -> (&ast::Expr, Option<&ast::ObjectName>) {
+    let mut named = None;
     loop {
         expr = match expr {
             ast::Expr::Nested(inner) => inner,
-            ast::Expr::Collate { expr, collation } => match collation.to_string().as_str() {
-                "\"C\"" | "\"POSIX\"" | "\"default\"" => expr,
-                other => return Err(Error::unsupported(format_args!("the collation {other}"))),
-            },
-            other => return Ok(other),
+            ast::Expr::Collate { expr, collation } => {
+                named = named.or(Some(collation));
+                expr
+            }
+            other => return (other, named),
         }
     }
 }
@@ -314,9 +353,9 @@ pub(super) fn default_name(table: &Table, create: &ast::CreateIndex) -> String {
     let mut name = table.name().to_owned();
     for part in &create.columns {
         name.push('_');
-        match without_collation(&part.column.expr) {
-            Ok(ast::Expr::Identifier(column)) => name.push_str(&fold(column)),
-            Ok(ast::Expr::Function(call)) => name.push_str(&call.name.to_string().to_lowercase()),
+        match without_collation(&part.column.expr).0 {
+            ast::Expr::Identifier(column) => name.push_str(&fold(column)),
+            ast::Expr::Function(call) => name.push_str(&call.name.to_string().to_lowercase()),
             _ => name.push_str("expr"),
         }
     }

@@ -13,6 +13,7 @@ use super::user_types::no_type;
 use crate::bind::Binder;
 use crate::schema::access::{Access, GrantedColumn, denied};
 use crate::schema::catalog::{Catalog, Commented};
+use crate::schema::collations::no_collation;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::grants::{GrantStatement, GrantTarget, GrantedPrivileges, GranteeSpec, Owned};
 use crate::syntax::names::{DATABASES, bare, no_schema, object_name, schema_of, simple_name};
@@ -418,6 +419,13 @@ impl Transition {
                     None => Err(no_type(&key)),
                 }
             }
+            Owned::Collation => {
+                let key = object_name(name)?;
+                match catalog.find_collation(&key) {
+                    Some((id, _)) => Ok(Some(Commented::Collation(id))),
+                    None => Err(no_collation(bare(&key))),
+                }
+            }
             Owned::Table | Owned::View | Owned::Sequence => {
                 let key = object_name(name)?;
                 match catalog.relation_object(&key) {
@@ -481,6 +489,7 @@ impl Catalog {
             Commented::View(name) | Commented::Routine(name) => Some(schema_of(name)),
             Commented::Schema(name) => Some(name.as_str()),
             Commented::Type(id) => self.enum_by_id(*id).map(|of| schema_of(&of.name)),
+            Commented::Collation(id) => self.collation_by_id(*id).map(|of| schema_of(&of.name)),
             Commented::Database => None,
         };
         found.unwrap_or_default().to_owned()

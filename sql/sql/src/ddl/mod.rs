@@ -6,6 +6,7 @@
 
 mod alter;
 mod apply;
+pub(crate) mod collations;
 mod comment;
 mod computed;
 pub(crate) mod databases;

@@ -23,7 +23,7 @@ impl Transition {
             self.forget_role(*role)?;
         }
         let (mut tables, mut views, mut sequences) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut schemas, mut types) = (Vec::new(), Vec::new());
+        let (mut schemas, mut types, mut collations) = (Vec::new(), Vec::new(), Vec::new());
         for object in &owned {
             match object {
                 Commented::Table(id) => tables.extend(before.table_by_id(*id).map(|t| t.key())),
@@ -34,6 +34,9 @@ impl Transition {
                 }
                 Commented::Schema(name) => schemas.push(name.clone()),
                 Commented::Type(id) => types.extend(before.enum_by_id(*id).map(|of| &of.name)),
+                Commented::Collation(id) => {
+                    collations.extend(before.collation_by_id(*id).map(|of| &of.name));
+                }
                 Commented::Routine(name) => _ = self.catalog.routines.remove(name),
                 _ => {}
             }
@@ -42,6 +45,7 @@ impl Transition {
         self.drop_tables(&named(&tables), true, true)?;
         self.drop_sequences(&named(&sequences), true, true)?;
         self.drop_types(&named(&types), true, true)?;
+        self.drop_collations(&named(&collations), true, true)?;
         self.drop_schemas(&schemas, true, true)?;
         self.link_references();
         match cascade {

@@ -9,6 +9,7 @@ use types::{ColumnId, Error, Result, SqlState};
 
 use super::apply::Transition;
 use crate::schema::catalog::{Catalog, Commented};
+use crate::syntax::collations::CollationStatement;
 use crate::syntax::ddl::{Ddl, Renamed};
 use crate::syntax::names::{self, bare, fold, object_name, schema_of};
 use crate::syntax::user_types::TypeStatement;
@@ -41,6 +42,7 @@ impl Transition {
                 judge.replaces(&Commented::Routine(function.name.clone()))
             }
             Ddl::Type(statement) => judge.types(statement),
+            Ddl::Collation(statement) => judge.collations(statement),
             Ddl::CreateSchema { .. } => judge.has(&Commented::Database, Privileges::CREATE),
             Ddl::CreateMaterialized { create, .. } => judge.creates_in(&create.name),
             Ddl::Refresh { name, .. } => judge.owns_relation(name),
@@ -154,6 +156,30 @@ impl Judge<'_> {
                 let (kind, name) = self.catalog.called(object);
                 Err(must_own(kind, &name))
             }
+        }
+    }
+
+    /// What it takes to make or change a collation.
+    fn collations(&self, statement: &CollationStatement) -> Result<()> {
+        use CollationStatement as S;
+        let known = |name: &ast::ObjectName| -> Option<(Commented, String)> {
+            let key = object_name(name).ok()?;
+            let (id, _) = self.catalog.find_collation(&key)?;
+            Some((Commented::Collation(id), key))
+        };
+        let replaces = |name| known(name).map_or(Ok(()), |(object, _)| self.replaces(&object));
+        match statement {
+            S::Create { name, .. } => self.creates_in(name),
+            S::Drop { names, .. } => names.iter().try_for_each(|name| {
+                let drops =
+                    |(object, key): (Commented, String)| self.drops(&object, schema_of(&key));
+                known(name).map_or(Ok(()), drops)
+            }),
+            S::SetSchema { name, schema } => {
+                self.creates_with(&names::key(&fold(schema), "collation"))?;
+                replaces(name)
+            }
+            S::Rename { name, .. } | S::Refresh { name } => replaces(name),
         }
     }
 

@@ -22,6 +22,7 @@ use crate::bind::{Binder, Scope, Typed};
 use crate::schema::catalog::Table;
 use crate::schema::sequence::Sequence;
 use crate::settings::session_info::SessionInfo;
+use crate::syntax::collations::column_collation;
 use crate::syntax::ddl::{AlterSequence, SequenceOptions};
 use crate::syntax::names::{as_sql, quoted};
 use crate::syntax::parse::{name_in, parse_expression};
@@ -36,6 +37,10 @@ impl Transition {
         using: Option<&ast::Expr>,
     ) -> Result<()> {
         let (table, place) = (draft.original.clone(), usize::from(column));
+        let (using, collation) = match using.and_then(column_collation) {
+            Some((value, collation)) => (Some(value), Some(collation)),
+            None => (using, None),
+        };
         let to = self.catalog.data_type(said)?;
         if !to.is_storable() {
             return Err(Error::unsupported(format_args!("a column of type {to}")));
@@ -59,6 +64,7 @@ impl Transition {
                 Some(recast(self, default, table.column_type(column), &to, name)?);
         }
         draft.schema().columns[place].data_type = to;
+        draft.collate(&self.catalog, column, collation.as_ref())?;
         self.rebind_checks(draft, column)?;
         self.check_keys(&draft.table)?;
         let columns = 0..table.schema.columns.len() as ColumnId;

@@ -102,7 +102,9 @@ impl Transition {
         let sequences = inside(&mut free.map(|sequence| sequence.name.as_str()));
         let routines = inside(&mut catalog.routines().map(|(key, _)| key));
         let types = inside(&mut catalog.enums().map(|(_, of)| of.name.as_str()));
-        let mut all = views.iter().chain(&tables).chain(&sequences).chain(&routines).chain(&types);
+        let collations = inside(&mut catalog.collations.values().map(|of| of.name.as_str()));
+        let all = views.iter().chain(&tables).chain(&sequences).chain(&routines);
+        let mut all = all.chain(&types).chain(&collations);
         if let (Some(first), false) = (all.next(), cascade) {
             let what = format!("cannot drop schema {schema} because other objects depend on it");
             return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
@@ -115,7 +117,8 @@ impl Transition {
         for routine in routines {
             self.catalog.routines.remove(&routine);
         }
-        self.drop_types(&named(&types), true, true)
+        self.drop_types(&named(&types), true, true)?;
+        self.drop_collations(&named(&collations), true, true)
     }
 }
 

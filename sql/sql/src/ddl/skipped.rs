@@ -6,6 +6,7 @@ use sqlparser::ast;
 use types::{Error, SqlState};
 
 use crate::schema::catalog::{Catalog, Table};
+use crate::syntax::collations::CollationStatement;
 use crate::syntax::ddl::Ddl;
 use crate::syntax::names::{bare, beside, fold, object_name, simple_name, split};
 use crate::syntax::organisations::OrganisationStatement;
@@ -75,6 +76,7 @@ impl Skipped<'_> {
             }
             Ddl::AlterTable(alter) => self.alter_table(alter),
             Ddl::Type(statement) => self.types(statement),
+            Ddl::Collation(statement) => self.collations(statement),
             Ddl::Role(statement) => self.roles(statement),
             Ddl::Organisation(statement) => {
                 if let OrganisationStatement::Drop { name, if_exists: true } = &**statement
@@ -99,6 +101,24 @@ impl Skipped<'_> {
             }
             Ddl::CreateSchema { name, if_not_exists: true, .. } if catalog.has_namespace(name) => {
                 self.exists(DUPLICATE_SCHEMA, &format!("schema \"{name}\""));
+            }
+            _ => {}
+        }
+    }
+
+    fn collations(&mut self, statement: &CollationStatement) {
+        let catalog = self.catalog;
+        match statement {
+            CollationStatement::Drop { names, if_exists: true, .. } => {
+                self.missing("collation", names, |name| catalog.find_collation(name).is_some());
+            }
+            CollationStatement::Create { name, if_not_exists: true, .. } => {
+                if let Ok(key) = object_name(name)
+                    && catalog.find_collation(&key).is_some()
+                {
+                    let what = format!("collation \"{}\"", bare(&key));
+                    self.exists(SqlState::DUPLICATE_OBJECT, &what);
+                }
             }
             _ => {}
         }

@@ -64,6 +64,7 @@ impl Draft {
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
             generated: Vec::new(),
+            collations: Default::default(),
             materialized: None,
             deferrable: Default::default(),
             declared: Default::default(),
@@ -175,6 +176,7 @@ impl Draft {
         let owned = catalog.owned_sequences(self.table.id(), Some(place as ColumnId));
         let mut default = owned.first().map(|sequence| next_value(sequence, &data_type));
         let mut nullable = default.is_none();
+        let mut collation = None;
         for option in &column.options {
             match &option.option {
                 ast::ColumnOption::NotNull => nullable = false,
@@ -184,6 +186,11 @@ impl Draft {
                 ast::ColumnOption::Default(expr) => {
                     default = Some(default_value(catalog, expr, &name, &data_type)?);
                 }
+                ast::ColumnOption::Collation(_) if collation.is_some() => {
+                    let what = "multiple COLLATE clauses not allowed";
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+                }
+                ast::ColumnOption::Collation(name) => collation = Some(name),
                 option => accept_option(option)?,
             }
         }
@@ -193,6 +200,7 @@ impl Draft {
             schema.primary_key = vec![place as ColumnId + 1];
         }
         self.table.defaults.insert(place, default);
+        self.collate(catalog, place as ColumnId, collation)?;
         Ok(place as ColumnId)
     }
 
@@ -515,7 +523,6 @@ fn accept_option(option: &ast::ColumnOption) -> Result<()> {
         | O::Unique(_)
         | O::ForeignKey(_)
         | O::Check(_) => Ok(()),
-        O::Collation(name) if matches!(name.to_string().as_str(), "\"C\"" | "\"POSIX\"") => Ok(()),
         O::Generated {
             generated_as: ast::GeneratedAs::Always | ast::GeneratedAs::ByDefault,
             generation_expr: None,

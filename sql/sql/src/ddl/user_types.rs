@@ -18,6 +18,7 @@ use types::{DataType, EnumType, Error, Result, SqlState, TableId};
 
 use super::StoreChange;
 use super::apply::Transition;
+use super::schemas::named;
 use super::table::Draft;
 use crate::schema::catalog::{Catalog, Commented, Table, View};
 use crate::schema::user_types::{FIRST_USER, is_of, names_type, uses_type};
@@ -39,12 +40,13 @@ struct Dependent {
     what: Uses,
 }
 
-enum Uses {
+pub(super) enum Uses {
     Column(TableId, String),
     Default(TableId, usize),
     Check(TableId, String),
     Routine(String),
     View(String),
+    Index(String),
 }
 
 impl Transition {
@@ -178,7 +180,7 @@ impl Transition {
         Ok(())
     }
 
-    fn drop_dependent(&mut self, what: Uses) -> Result<()> {
+    pub(super) fn drop_dependent(&mut self, what: Uses) -> Result<()> {
         match what {
             Uses::Column(id, column) => {
                 let Some(table) = self.catalog.table_by_id(id).cloned() else { return Ok(()) };
@@ -197,6 +199,7 @@ impl Transition {
             Uses::Check(id, name) => {
                 self.edit(id, |table| table.checks.retain(|check| check.name != name));
             }
+            Uses::Index(name) => self.drop_indexes(&named(&[name]), true)?,
             Uses::Routine(name) => _ = self.catalog.routines.remove(&name),
             Uses::View(name) => {
                 if self.catalog.view(&name).is_some() {

@@ -66,7 +66,8 @@ impl Commented {
             Commented::Schema(_) => Some(Kind::Schema),
             Commented::Database => Some(Kind::Database),
             Commented::Column(..) => Some(Kind::Column),
-            Commented::Index(..) | Commented::Constraint(..) | Commented::Type(_) => None,
+            Commented::Index(..) | Commented::Constraint(..) => None,
+            Commented::Type(_) | Commented::Collation(_) => None,
         }
     }
 }
@@ -250,7 +251,9 @@ impl Catalog {
         let routines = self.routines().map(|(name, _)| Commented::Routine(name.to_owned()));
         let schemas = self.namespaces().map(|name| Commented::Schema(name.to_owned()));
         let types = self.enums().map(|(id, _)| Commented::Type(id));
-        tables.chain(sequences).chain(views).chain(routines).chain(schemas).chain(types)
+        let collations = self.collations.keys().map(|id| Commented::Collation(*id));
+        let all = tables.chain(sequences).chain(views).chain(routines);
+        all.chain(schemas).chain(types).chain(collations)
     }
 
     /// What errors call it: its kind and its name.
@@ -281,6 +284,10 @@ impl Catalog {
             Commented::Type(id) => {
                 let of = self.enum_by_id(*id);
                 ("type", of.map_or_else(String::new, |of| bare(&of.name).to_owned()))
+            }
+            Commented::Collation(id) => {
+                let of = self.collation_by_id(*id);
+                ("collation", of.map_or_else(String::new, |of| of.name().to_owned()))
             }
             Commented::Database => ("database", "tally".to_owned()),
         }

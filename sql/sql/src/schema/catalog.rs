@@ -16,6 +16,7 @@ use types::{
 };
 
 use crate::schema::access::{Access, DefaultsOf};
+use crate::schema::collations::Collation;
 use crate::schema::databases::Databases;
 use crate::schema::sequence::{Identity, Sequence};
 use crate::schema::temporary::Temporary;
@@ -44,6 +45,8 @@ pub struct Catalog {
     pub(crate) sequences: BTreeMap<TableId, Arc<Sequence>>,
     pub(crate) sequence_names: BTreeMap<String, TableId>,
     pub(crate) enums: BTreeMap<TableId, Arc<EnumType>>,
+    /// Those that users have made.
+    pub(crate) collations: BTreeMap<TableId, Arc<Collation>>,
     /// Of a session that has tables of its own.
     pub(crate) temporary: Option<Arc<Temporary>>,
 }
@@ -91,6 +94,8 @@ pub struct Table {
     pub defaults: Vec<Option<Expr>>,
     /// Columns whose values follow from the others of their row, ascending.
     pub generated: Vec<(ColumnId, Generated)>,
+    /// Of columns that have another than the default one.
+    pub collations: BTreeMap<ColumnId, Arc<Collation>>,
     /// Unique indexes that CREATE UNIQUE INDEX made: those are no constraints.
     pub bare_unique: BTreeSet<IndexId>,
     /// Unique indexes in which NULLs are alike.
@@ -125,6 +130,8 @@ pub struct KeyPart {
     pub text: String,
     /// 1: descending, 2: NULLs first.
     pub options: u8,
+    /// The one that it names; keys are ordered by bytes whatever it says.
+    pub collation: Option<Arc<Collation>>,
 }
 
 impl KeyPart {
@@ -512,6 +519,7 @@ pub enum Commented {
     Schema(String),
     /// By its number.
     Type(TableId),
+    Collation(TableId),
     Database,
 }
 

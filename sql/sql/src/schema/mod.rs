@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod catalog;
+pub mod collations;
 pub mod databases;
 pub mod deferred;
 pub mod policies;

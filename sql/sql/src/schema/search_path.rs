@@ -411,6 +411,7 @@ impl VisitorMut for Resolver<'_> {
         match expr {
             ast::Expr::Cast { data_type, .. } => self.data_type(data_type),
             ast::Expr::TypedString(typed) => self.data_type(&mut typed.data_type),
+            ast::Expr::Collate { collation, .. } => self.collation(collation),
             _ => {}
         }
         ControlFlow::Continue(())

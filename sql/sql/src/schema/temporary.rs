@@ -284,9 +284,11 @@ fn is_temporary(object: &Commented, schema: &str) -> bool {
         | Commented::Constraint(id, _)
         | Commented::Sequence(id) => id.is_temporary(),
         Commented::View(name) => schema_of(name) == schema,
-        Commented::Routine(_) | Commented::Schema(_) | Commented::Type(_) | Commented::Database => {
-            false
-        }
+        Commented::Routine(_)
+        | Commented::Schema(_)
+        | Commented::Type(_)
+        | Commented::Collation(_)
+        | Commented::Database => false,
     }
 }
 

@@ -29,6 +29,7 @@ use crate::copy::{CopyFormatter, CopyOptions};
 use crate::plan::analytical_engine::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
 use crate::plan::router::{self, Reason};
 use crate::schema::catalog::Catalog;
+use crate::schema::collations::Collation;
 use crate::settings::Executor;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::{is_no_catalog, object_name};
@@ -107,6 +108,37 @@ fn check_reads(
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
+}
+
+/// Whether a query could compare texts otherwise than by their bytes.
+fn is_collated(catalog: &Catalog, query: &ast::Query, depth: usize) -> bool {
+    let by_locale = |collation: &Arc<Collation>| collation.locale.is_some();
+    let named = ast::visit_relations(query, |name| {
+        let key = object_name(name).unwrap_or_default();
+        let found = match (catalog.find_table(&key), catalog.view(&key)) {
+            (Some(table), _) => table.collations.values().any(by_locale),
+            (None, Some(view)) => {
+                depth >= VIEWS_DEPTH_MAX || is_collated(catalog, &view.query, depth + 1)
+            }
+            (None, None) => false,
+        };
+        match found {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    let said = || {
+        ast::visit_expressions(query, |expr| match expr {
+            ast::Expr::Collate { collation, .. }
+                if catalog.collation(collation).is_ok_and(|it| by_locale(&it)) =>
+            {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break()
+    };
+    named.is_break() || said()
 }
 
 fn analytical(
@@ -230,6 +262,10 @@ impl Session {
     ) -> Option<Result<Arc<dyn AnalyticalPlan>>> {
         let analytical_engine = self.database.analytical_engine.as_ref()?;
         let query = parsed.query()?;
+        // It compares texts by their bytes.
+        if is_collated(&versioned.catalog, query, 0) {
+            return None;
+        }
         if let Err(error) = may_read(&versioned.catalog, &self.info, query) {
             return Some(Err(error));
         }

@@ -6,6 +6,7 @@
 use sqlparser::ast;
 use types::{Error, Result, SqlState};
 
+use crate::syntax::collations::CollationStatement;
 use crate::syntax::databases::DatabaseStatement;
 use crate::syntax::grants::{DefaultPrivileges, GrantStatement, GrantTarget, Owned};
 use crate::syntax::names::{fold, simple_name};
@@ -107,6 +108,7 @@ pub enum Ddl {
         text: Option<String>,
     },
     Type(Box<TypeStatement>),
+    Collation(Box<CollationStatement>),
     Role(Box<RoleStatement>),
     Organisation(Box<OrganisationStatement>),
     ApprovalPolicy(Box<PolicyStatement>),
@@ -147,6 +149,7 @@ impl Ddl {
             Ddl::CreateIndex(_) => "CREATE INDEX",
             Ddl::DropIndexes { .. } => "DROP INDEX",
             Ddl::Type(statement) => statement.tag(),
+            Ddl::Collation(statement) => statement.tag(),
             Ddl::Role(statement) => statement.tag(),
             Ddl::Organisation(statement) => statement.tag(),
             Ddl::ApprovalPolicy(statement) => statement.of.tag(),

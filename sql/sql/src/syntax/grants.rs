@@ -70,6 +70,7 @@ pub enum Owned {
     Routine,
     Schema,
     Type,
+    Collation,
     Database,
 }
 
@@ -82,6 +83,7 @@ impl Owned {
             Owned::Routine => "ALTER FUNCTION",
             Owned::Schema => "ALTER SCHEMA",
             Owned::Type => "ALTER TYPE",
+            Owned::Collation => "ALTER COLLATION",
             Owned::Database => "ALTER DATABASE",
         }
     }

@@ -12,6 +12,7 @@ pub mod as_of;
 pub(crate) mod assigned;
 pub(crate) mod changes;
 pub(crate) mod clauses;
+pub mod collations;
 pub(crate) mod cursor;
 pub mod databases;
 pub mod ddl;

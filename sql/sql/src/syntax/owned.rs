@@ -74,6 +74,7 @@ pub(crate) fn changed_owner(
         "routine",
         "schema",
         "type",
+        "collation",
         "database",
     ];
     let kind = tokens.get(1).and_then(|kind| words.into_iter().find(|word| is(kind, word)))?;
@@ -84,6 +85,7 @@ pub(crate) fn changed_owner(
         "sequence" => Owned::Sequence,
         "schema" => Owned::Schema,
         "type" => Owned::Type,
+        "collation" => Owned::Collation,
         "database" => Owned::Database,
         _ => Owned::Routine,
     };

@@ -17,6 +17,7 @@ use types::{Error, Result, SqlState};
 use crate::copy;
 use crate::syntax::as_of;
 use crate::syntax::clauses::normalize;
+use crate::syntax::collations;
 use crate::syntax::cursor;
 use crate::syntax::databases;
 use crate::syntax::ddl::Ddl;
@@ -312,6 +313,15 @@ fn own_grammar(
         [Keyword::DROP, Keyword::TYPE, ..] => {
             skip(parser, 2);
             user_types::dropped(parser).map(of_type)
+        }
+        [verb @ (Keyword::CREATE | Keyword::ALTER | Keyword::DROP), Keyword::COLLATION, ..] => {
+            skip(parser, 2);
+            let read = match verb {
+                Keyword::CREATE => collations::create(parser),
+                Keyword::ALTER => collations::alter(parser),
+                _ => collations::dropped(parser),
+            };
+            read.map(|statement| of_ddl(Ddl::Collation(Box::new(statement))))
         }
         [Keyword::COMMENT, Keyword::ON, Keyword::CONSTRAINT, ..] => {
             skip(parser, 3);

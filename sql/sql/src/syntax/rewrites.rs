@@ -6,6 +6,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::syntax::assigned;
+use crate::syntax::collations;
 use crate::syntax::ddl::{Ddl, Renamed};
 use crate::syntax::tokens;
 use crate::syntax::words::begins;
@@ -21,6 +22,7 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
     drop_concurrently(statement);
     drop_unlogged(statement);
     alter_as_table(statement);
+    collations::collate_columns(statement);
     spell_table(statement);
     reset_zone(statement);
     list_queries(statement);

@@ -4,6 +4,7 @@ use sqlparser::ast::{self, ObjectName};
 use types::{Error, Result, SqlState};
 
 use super::{Resolver, alone, with_schema};
+use crate::syntax::collations::{CollationSource, CollationStatement};
 use crate::syntax::ddl::{AlterSequence, Ddl, SequenceOptions};
 use crate::syntax::grants::{GrantTarget, Owned};
 use crate::syntax::parsed::Body;
@@ -84,6 +85,11 @@ impl Resolver<'_> {
                 _ => Ok(()),
             },
             Ddl::Type(statement) => self.type_statement(statement),
+            Ddl::Collation(statement) => self.collation_statement(statement),
+            Ddl::ChangeOwner { owned: Owned::Collation, name, .. } => {
+                self.collation(name);
+                Ok(())
+            }
             Ddl::ChangeOwner { owned: Owned::Type, name, .. } => {
                 self.type_name(name);
                 Ok(())
@@ -101,6 +107,26 @@ impl Resolver<'_> {
             | Ddl::Rename { name, .. }
             | Ddl::CommentOnConstraint { table: name, .. } => self.must_find(name),
             _ => Ok(()),
+        }
+    }
+
+    fn collation_statement(&self, statement: &mut CollationStatement) -> Result<()> {
+        use CollationStatement as S;
+        match statement {
+            S::Create { name, like, .. } => {
+                if let CollationSource::Another(like) = like {
+                    self.collation(like);
+                }
+                self.made(name)
+            }
+            S::Drop { names, .. } => {
+                names.iter_mut().for_each(|name| self.collation(name));
+                Ok(())
+            }
+            S::Rename { name, .. } | S::SetSchema { name, .. } | S::Refresh { name } => {
+                self.collation(name);
+                Ok(())
+            }
         }
     }
 
@@ -153,6 +179,10 @@ impl Resolver<'_> {
                 self.must_find(name)
             }
             K::Column => self.column(name),
+            K::Collation => {
+                self.collation(name);
+                Ok(())
+            }
             K::Type => {
                 self.type_name(name);
                 Ok(())

@@ -16,8 +16,10 @@ impl Resolver<'_> {
 
     fn column_options(&self, column: &mut ast::ColumnDef) -> Result<()> {
         for option in &mut column.options {
-            if let ast::ColumnOption::ForeignKey(key) = &mut option.option {
-                self.must_find(&mut key.foreign_table)?;
+            match &mut option.option {
+                ast::ColumnOption::ForeignKey(key) => self.must_find(&mut key.foreign_table)?,
+                ast::ColumnOption::Collation(name) => self.collation(name),
+                _ => {}
             }
         }
         Ok(())
@@ -44,8 +46,10 @@ impl Resolver<'_> {
         }
         let options = create.columns.iter_mut().flat_map(|column| &mut column.options);
         for option in options {
-            if let ast::ColumnOption::ForeignKey(key) = &mut option.option {
-                parent(key)?;
+            match &mut option.option {
+                ast::ColumnOption::ForeignKey(key) => parent(key)?,
+                ast::ColumnOption::Collation(name) => self.collation(name),
+                _ => {}
             }
         }
         Ok(())

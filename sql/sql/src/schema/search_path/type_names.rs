@@ -2,7 +2,11 @@
 
 use sqlparser::ast::{self, ObjectName};
 
+use std::sync::Arc;
+
 use super::{Resolver, alone, with_schema};
+use crate::schema::collations::Collation;
+use crate::syntax::collations::unmarked;
 use crate::syntax::names::key;
 
 impl Resolver<'_> {
@@ -14,6 +18,27 @@ impl Resolver<'_> {
         match self.schemas.iter().find(has) {
             Some(schema) => with_schema(name, schema),
             None if self.catalog.find_enum(&bare).is_some() => with_schema(name, "pg_catalog"),
+            None => {}
+        }
+    }
+
+    /// The same of a collation's name; the system's come first.
+    pub(super) fn collation(&self, name: &mut ObjectName) {
+        if let Some(mut named) = unmarked(name) {
+            self.collation(&mut named);
+            name.0.truncate(1);
+            name.0.extend(named.0);
+            return;
+        }
+        let Some(bare) = alone(name) else { return };
+        let is_system = |collation: Arc<Collation>| collation.is_system();
+        if self.catalog.collation(name).is_ok_and(is_system) {
+            return;
+        }
+        let has = |schema: &&&str| self.catalog.find_collation(&key(schema, &bare)).is_some();
+        match self.schemas.iter().find(has) {
+            Some(schema) => with_schema(name, schema),
+            None if self.catalog.find_collation(&bare).is_some() => with_schema(name, "pg_catalog"),
             None => {}
         }
     }
