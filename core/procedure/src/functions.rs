@@ -89,6 +89,7 @@ pub(crate) fn call(
             arrays::call(function, arguments, meter)
         }
         SortKey | SortedText => collation::call(function, arguments, meter),
+        DomainFault => Err(domain_error(arguments)),
         EnumLabel | EnumRange => enums::call(function, arguments, meter),
         Md5 | Sha224 | Sha256 | Sha384 | Sha512 | Digest | Hmac => {
             digests::call(function, arguments, meter)
@@ -313,6 +314,25 @@ fn digits_units(function: Function, arguments: &[Cow<'_, Value>]) -> u64 {
         }
         _ => 0,
     }
+}
+
+/// A value breaks a rule of its domain; without a constraint it is NULL.
+pub fn domain_fault(domain: &str, constraint: Option<&str>) -> Error {
+    match constraint {
+        None => {
+            let what = format!("domain {domain} does not allow null values");
+            Error::new(SqlState::NOT_NULL_VIOLATION, what)
+        }
+        Some(name) => {
+            let what = format!("value for domain {domain} violates check constraint \"{name}\"");
+            Error::new(SqlState::CHECK_VIOLATION, what).with_constraint(name)
+        }
+    }
+}
+
+fn domain_error(arguments: &[Cow<'_, Value>]) -> Error {
+    let text = |n: usize| nth(arguments, n).as_text();
+    domain_fault(text(0).unwrap_or_default(), text(1)).with_schema(text(2).unwrap_or_default())
 }
 
 /// PostgreSQL's `Failing row contains (…)`: values as text, cut at 64 bytes.

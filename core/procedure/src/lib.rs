@@ -43,7 +43,7 @@ mod whole;
 pub use access::{Access, Check, Command, CommandCode, Range, Row};
 pub use expr::{BinaryOp, Expr, Reg, UnaryOp};
 pub use frame::{Frame, ProgramResult};
-pub use functions::{Function, JsonFunction, JsonRows, RegexFunction, collation};
+pub use functions::{Function, JsonFunction, JsonRows, RegexFunction, collation, domain_fault};
 pub use interpret::{run, run_block, run_step, run_within};
 pub use key::eval_key;
 pub use meter::{

@@ -5,7 +5,7 @@ use sql::catalog::{ForeignKey, KeyPart, ReferenceAction};
 use sql::names;
 use sql::syntax::routine::{ParameterMode, Returns, RoutineKind};
 use sql::{Routine, Table};
-use types::{ColumnId, DataType, EnumType, IndexId, TableId, Value};
+use types::{ColumnId, DataType, IndexId, TableId, Value};
 
 use crate::oid;
 use crate::query::KEYWORDS;
@@ -51,11 +51,12 @@ pub fn format_type(world: &World, oid: u32, modifier: i32) -> String {
         }
         return format!("{}{}", data_type.base_name(), modifiers(&data_type, modifier));
     }
-    if let Some(data_type) = world.catalog.type_of_oid(oid)
-        && let Some(of) = data_type.enum_type()
-    {
-        let array = if oid == of.oid { "" } else { "[]" };
-        return format!("{}{array}", spelled_type(world, of));
+    let made = |oid: u32| {
+        let number = oid.checked_sub(oid::FIRST_USER)?;
+        world.catalog.made_type(TableId(number)).map(|key| spelled_type(world, key))
+    };
+    if let Some(name) = made(oid).or_else(|| made(oid - 1).map(|name| name + "[]")) {
+        return name;
     }
     let arrays = &*crate::tables::ELEMENTS;
     match arrays.get(&oid) {
@@ -68,9 +69,11 @@ pub fn format_type(world: &World, oid: u32, modifier: i32) -> String {
 }
 
 /// A user's type, with its schema where its name alone means another or none.
-fn spelled_type(world: &World, of: &EnumType) -> String {
-    let (schema, name) = names::split(&of.name);
-    match world.find_type(None, name).is_some_and(|found| found == *of) {
+fn spelled_type(world: &World, key: &str) -> String {
+    let (schema, name) = names::split(key);
+    let catalog = &world.catalog;
+    let found = world.schemas().find_map(|it| catalog.find_made_type(&names::key(it, name)));
+    match found.is_some() && found == catalog.find_made_type(key) {
         true => quoted(name),
         false => format!("{}.{}", quoted(schema), quoted(name)),
     }
@@ -132,8 +135,8 @@ pub fn next_value(expr: &Expr) -> Option<TableId> {
 /// A type's name where it stands after a value.
 fn type_name(world: &World, data_type: &DataType) -> String {
     match (data_type, data_type.enum_type()) {
-        (DataType::Array(_), Some(of)) => format!("{}[]", spelled_type(world, of)),
-        (_, Some(of)) => spelled_type(world, of),
+        (DataType::Array(_), Some(of)) => format!("{}[]", spelled_type(world, &of.name)),
+        (_, Some(of)) => spelled_type(world, &of.name),
         (DataType::Array(_), None) => data_type.without_modifier().name(),
         _ => data_type.base_name().to_owned(),
     }
@@ -275,6 +278,19 @@ pub fn part_name(table: &Table, index: &Index<'_>, at: i64) -> String {
 
 /// The rule of a constraint.
 pub fn constraint_definition(world: &World, number: u32, pretty: bool) -> Option<String> {
+    let of_domain = world.catalog.domains().find_map(|domain| {
+        let is_it = |name: &str| world.numbers.constraint(domain.id, name) == number;
+        let check = domain.checks.iter().find(|check| is_it(&check.name))?;
+        let not_valid = if check.validated { "" } else { " NOT VALID" };
+        Some(match pretty {
+            true => format!("CHECK ({}){not_valid}", check.text),
+            false => format!("CHECK (({})){not_valid}", check.text),
+        })
+    });
+    of_domain.or_else(|| table_constraint(world, number, pretty))
+}
+
+fn table_constraint(world: &World, number: u32, pretty: bool) -> Option<String> {
     world.catalog.tables().find_map(|table| {
         let is_it = |name: &str| world.numbers.constraint(table.id(), name) == number;
         if !table.schema.hidden_row_id && is_it(&table.primary_key_name) {

@@ -95,6 +95,12 @@ impl Numbers {
                 numbers.constraints.insert((table.id(), name.to_owned()), oid);
             }
         }
+        for domain in catalog.domains() {
+            for check in &domain.checks {
+                let oid = free(CONSTRAINT, fnv(&domain.id.0.to_be_bytes(), &check.name));
+                numbers.constraints.insert((domain.id, check.name.clone()), oid);
+            }
+        }
         for (name, _) in catalog.routines() {
             numbers.routines.insert(name.to_owned(), free(ROUTINE, fnv(&[], name)));
         }

@@ -124,35 +124,55 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
        CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END AS column_default,
        CASE WHEN a.attnotnull THEN 'NO' ELSE 'YES' END AS is_nullable,
        CASE WHEN t.typelem <> 0 AND t.typlen = -1 THEN 'ARRAY'
-            WHEN t.typtype = 'e' THEN 'USER-DEFINED'
-            ELSE format_type(a.atttypid, NULL) END AS data_type,
-       CASE WHEN t.typname IN ('varchar', 'bpchar') AND a.atttypmod > 0
-            THEN a.atttypmod - 4 END AS character_maximum_length,
-       CASE WHEN t.typname IN ('varchar', 'bpchar') AND a.atttypmod > 0
-            THEN (a.atttypmod - 4) * 4
+            WHEN t.typtype IN ('d', 'e') THEN 'USER-DEFINED'
+            ELSE format_type(t.oid, NULL) END AS data_type,
+       CASE WHEN t.typname IN ('varchar', 'bpchar') AND
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END) > 0
+            THEN
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END)
+            - 4 END AS character_maximum_length,
+       CASE WHEN t.typname IN ('varchar', 'bpchar') AND
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END) > 0
+            THEN ((CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END) - 4) * 4
             WHEN t.typname IN ('text', 'varchar', 'bpchar') THEN 1073741824
        END AS character_octet_length,
        CASE t.typname WHEN 'int2' THEN 16 WHEN 'int4' THEN 32 WHEN 'int8' THEN 64
             WHEN 'float4' THEN 24 WHEN 'float8' THEN 53
             WHEN 'numeric' THEN
-                CASE WHEN a.atttypmod > 0 THEN (a.atttypmod - 4) >> 16 END
+                CASE WHEN
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END) > 0 THEN (
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END) - 4) >> 16 END
        END AS numeric_precision,
        CASE WHEN t.typname IN ('int2', 'int4', 'int8', 'float4', 'float8') THEN 2
             WHEN t.typname = 'numeric' THEN 10 END AS numeric_precision_radix,
        CASE WHEN t.typname IN ('int2', 'int4', 'int8') THEN 0
-            WHEN t.typname = 'numeric' AND a.atttypmod > 0
-            THEN (a.atttypmod - 4) & 65535 END AS numeric_scale,
+            WHEN t.typname = 'numeric' AND
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END) > 0
+            THEN (
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END)
+            - 4) & 65535 END AS numeric_scale,
        CASE WHEN t.typname = 'date' THEN 0
             WHEN t.typname IN ('time', 'timetz', 'timestamp', 'timestamptz') THEN
-                CASE WHEN a.atttypmod < 0 THEN 6 ELSE a.atttypmod END
+                CASE WHEN
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END) < 0 THEN 6 ELSE
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END) END
             WHEN t.typname = 'interval' THEN
-                CASE WHEN a.atttypmod < 0 OR a.atttypmod & 65535 = 65535 THEN 6
-                     ELSE a.atttypmod & 65535 END
+                CASE WHEN
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END) < 0 OR
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END) & 65535 = 65535 THEN 6
+                     ELSE
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END) & 65535 END
        END AS datetime_precision,
-       CASE WHEN format_type(a.atttypid, a.atttypmod) LIKE 'interval %'
-            THEN upper(substr(format_type(a.atttypid, a.atttypmod), 10)) END AS interval_type,
+       CASE WHEN format_type(t.oid,
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END)) LIKE 'interval %'
+            THEN upper(substr(format_type(t.oid,
+            (CASE dt.typtype WHEN 'd' THEN dt.typtypmod ELSE a.atttypmod END)
+            ), 10)) END AS interval_type,
        CASE WHEN co.oid IS NOT NULL THEN current_database() END AS collation_catalog,
        con.nspname AS collation_schema, co.collname AS collation_name,
+       CASE WHEN dt.typtype = 'd' THEN current_database() END AS domain_catalog,
+       CASE WHEN dt.typtype = 'd' THEN dn.nspname END AS domain_schema,
+       CASE WHEN dt.typtype = 'd' THEN dt.typname END AS domain_name,
        current_database() AS udt_catalog, tn.nspname AS udt_schema, t.typname AS udt_name,
        a.attnum AS dtd_identifier, 'NO' AS is_self_referencing,
        CASE WHEN a.attidentity IN ('a', 'd') THEN 'YES' ELSE 'NO' END AS is_identity,
@@ -168,14 +188,64 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
 FROM pg_attribute a
 JOIN pg_class c ON c.oid = a.attrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace
-JOIN pg_type t ON t.oid = a.atttypid
+JOIN pg_type dt ON dt.oid = a.atttypid
+JOIN pg_type t ON t.oid = CASE dt.typtype WHEN 'd' THEN dt.typbasetype ELSE dt.oid END
 JOIN pg_namespace tn ON tn.oid = t.typnamespace
+JOIN pg_namespace dn ON dn.oid = dt.typnamespace
 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 LEFT JOIN pg_depend o ON o.refobjid = a.attrelid AND o.refobjsubid = a.attnum AND o.deptype = 'i'
 LEFT JOIN pg_sequence s ON s.seqrelid = o.objid
 LEFT JOIN pg_collation co ON co.oid = a.attcollation AND co.oid <> 100
 LEFT JOIN pg_namespace con ON con.oid = co.collnamespace
 WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'v');
+
+-- information_schema.domains
+SELECT current_database() AS domain_catalog, n.nspname AS domain_schema,
+       d.typname AS domain_name,
+       CASE WHEN t.typelem <> 0 AND t.typlen = -1 THEN 'ARRAY'
+            WHEN tn.nspname = 'pg_catalog' THEN format_type(t.oid, NULL)
+            ELSE 'USER-DEFINED' END AS data_type,
+       CASE WHEN t.typname IN ('varchar', 'bpchar') AND d.typtypmod > 0
+            THEN d.typtypmod - 4 END AS character_maximum_length,
+       CASE WHEN t.typname IN ('varchar', 'bpchar') AND d.typtypmod > 0
+            THEN (d.typtypmod - 4) * 4
+            WHEN t.typname IN ('text', 'varchar', 'bpchar') THEN 1073741824
+       END AS character_octet_length,
+       CASE WHEN co.oid IS NOT NULL THEN current_database() END AS collation_catalog,
+       con.nspname AS collation_schema, co.collname AS collation_name,
+       CASE t.typname WHEN 'int2' THEN 16 WHEN 'int4' THEN 32 WHEN 'int8' THEN 64
+            WHEN 'float4' THEN 24 WHEN 'float8' THEN 53
+            WHEN 'numeric' THEN
+                CASE WHEN d.typtypmod > 0 THEN (d.typtypmod - 4) >> 16 END
+       END AS numeric_precision,
+       CASE WHEN t.typname IN ('int2', 'int4', 'int8', 'float4', 'float8') THEN 2
+            WHEN t.typname = 'numeric' THEN 10 END AS numeric_precision_radix,
+       CASE WHEN t.typname IN ('int2', 'int4', 'int8') THEN 0
+            WHEN t.typname = 'numeric' AND d.typtypmod > 0
+            THEN (d.typtypmod - 4) & 65535 END AS numeric_scale,
+       CASE WHEN t.typname = 'date' THEN 0
+            WHEN t.typname IN ('time', 'timetz', 'timestamp', 'timestamptz') THEN
+                CASE WHEN d.typtypmod < 0 THEN 6 ELSE d.typtypmod END
+       END AS datetime_precision,
+       d.typdefault AS domain_default, current_database() AS udt_catalog,
+       tn.nspname AS udt_schema, t.typname AS udt_name, '1' AS dtd_identifier
+FROM pg_type d
+JOIN pg_namespace n ON n.oid = d.typnamespace
+JOIN pg_type t ON t.oid = d.typbasetype
+JOIN pg_namespace tn ON tn.oid = t.typnamespace
+LEFT JOIN pg_collation co ON co.oid = d.typcollation AND co.oid <> 100
+LEFT JOIN pg_namespace con ON con.oid = co.collnamespace
+WHERE d.typtype = 'd';
+
+-- information_schema.domain_constraints
+SELECT current_database() AS constraint_catalog, n.nspname AS constraint_schema,
+       k.conname AS constraint_name, current_database() AS domain_catalog,
+       tn.nspname AS domain_schema, t.typname AS domain_name,
+       'NO' AS is_deferrable, 'NO' AS initially_deferred
+FROM pg_constraint k
+JOIN pg_namespace n ON n.oid = k.connamespace
+JOIN pg_type t ON t.oid = k.contypid
+JOIN pg_namespace tn ON tn.oid = t.typnamespace;
 
 -- information_schema.table_constraints
 SELECT current_database() AS constraint_catalog, n.nspname AS constraint_schema,

@@ -39,6 +39,7 @@ pub use schema::catalog;
 pub use schema::catalog::{Catalog, Commented, Routine, Table};
 pub use schema::collations;
 pub use schema::databases;
+pub use schema::domains;
 pub use settings::session_info::{OWNER, SessionInfo};
 pub use syntax::ddl::Ddl;
 pub use syntax::depth::too_deep;

@@ -167,6 +167,9 @@ pub enum Function {
     EnumLabel,
     /// The positions from one to another.
     EnumRange,
+    /// The error of a value that breaks a rule of its domain: the domain's name, the constraint's
+    /// or NULL, the schema's.
+    DomainFault,
     // Row messages: `(1, x, null)`.
     FailingRow,
     // Random values; each ends with a seed, a lane and a position (see `draws`).
@@ -258,6 +261,7 @@ impl Function {
                 | Cardinality
                 | EnumLabel
                 | EnumRange
+                | DomainFault
                 | Random
                 | GenRandomUuid
                 | Uuidv7
@@ -294,6 +298,7 @@ impl Function {
                 | ArraySlice
                 | ArraySet
                 | EnumRange
+                | DomainFault
                 | QuoteNullable
                 | NullsAlike
                 | Nextval

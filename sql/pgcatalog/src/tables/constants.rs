@@ -65,6 +65,21 @@ pub fn names(names: &mut Names) {
     names.types.extend(numbered(PG_TYPE));
 }
 
+/// The functions by which values of a type are written, as text and in binary.
+pub fn output_functions(data_type: u32) -> [u32; 2] {
+    let relation = relation::place("pg_catalog", "pg_type").map(|place| &relation::all()[place]);
+    let line = PG_TYPE
+        .lines()
+        .find(|line| line.split('\t').next().and_then(|oid| oid.parse().ok()) == Some(data_type));
+    let fields: Vec<&str> = line.map(|line| line.split('\t').collect()).unwrap_or_default();
+    ["typoutput", "typsend"].map(|column| {
+        let place = relation.and_then(|relation| relation.column(column));
+        let name = place.and_then(|place| fields.get(place));
+        let number = name.and_then(|name| ROUTINES.get(name));
+        number.map_or(0, |number| *number as u32)
+    })
+}
+
 /// The element of each array type.
 pub static ELEMENTS: LazyLock<HashMap<u32, u32>> = LazyLock::new(|| {
     let array = relation::place("pg_catalog", "pg_type");

@@ -2,6 +2,7 @@
 
 use sql::Table;
 use sql::catalog::{ForeignKey, ReferenceAction};
+use sql::names::schema_of;
 use types::{ColumnId, Value};
 
 use super::facts::{Facts, Rows, ints, oid};
@@ -32,6 +33,29 @@ pub fn pg_constraint(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         }
         for key in &table.foreign_keys {
             foreign_key(facts, table, key, rows);
+        }
+    }
+    of_domains(facts, rows);
+}
+
+/// The rules of domains.
+fn of_domains(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    let nothing = || Value::text(" ");
+    for domain in facts.world.catalog.domains() {
+        for check in &domain.checks {
+            rows.row(&[
+                ("oid", oid(facts.world.numbers.constraint(domain.id, &check.name))),
+                ("conname", Value::text(&check.name)),
+                ("connamespace", oid(facts.world.numbers.namespace(schema_of(&domain.name)))),
+                ("contype", Value::text("c")),
+                ("convalidated", Value::Bool(check.validated)),
+                ("contypid", oid(domain.oid())),
+                ("confupdtype", nothing()),
+                ("confdeltype", nothing()),
+                ("confmatchtype", nothing()),
+                ("conislocal", Value::Bool(true)),
+                ("conbin", Value::text(&check.text)),
+            ]);
         }
     }
 }

@@ -254,7 +254,7 @@ pub fn attribute_number(column: ColumnId) -> i64 {
     i64::from(column) + 1
 }
 
-fn alignment(data_type: &DataType) -> &'static str {
+pub(super) fn alignment(data_type: &DataType) -> &'static str {
     match data_type.type_len() {
         1 => "c",
         2 => "s",
@@ -264,7 +264,7 @@ fn alignment(data_type: &DataType) -> &'static str {
     }
 }
 
-fn storage(data_type: &DataType) -> &'static str {
+pub(super) fn storage(data_type: &DataType) -> &'static str {
     match (data_type, data_type.type_len()) {
         (DataType::Numeric(_) | DataType::Inet | DataType::Cidr, _) => "m",
         (_, -1) => "x",
@@ -322,7 +322,8 @@ pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
             let column_grants = (Commented::Table(table.id()), GrantedColumn::OfTable(id));
             let grants = column_granted(facts, &column_grants);
             let identity = identity.map(|(_, kind)| *kind);
-            table_attribute((table, identity, grants), id, column, rows);
+            let domain = facts.world.catalog.column_domain(table, id).map(|domain| domain.oid());
+            table_attribute((table, identity, grants), (id, domain), column, rows);
         }
         for index in indexes(table) {
             let of = number::index(table.id(), index.id);
@@ -356,7 +357,7 @@ fn column_granted(facts: &Facts<'_>, (of, column): &(Commented, GrantedColumn)) 
 
 fn table_attribute(
     (table, identity, grants): (&Table, Option<Identity>, Value),
-    id: ColumnId,
+    (id, domain): (ColumnId, Option<u32>),
     column: &types::ColumnSchema,
     rows: &mut Rows<'_>,
 ) {
@@ -373,7 +374,7 @@ fn table_attribute(
         Some(Identity::ByDefault) => "d",
         None => "",
     };
-    let more = [
+    let mut more = vec![
         ("attcollation", oid(collations::of_column(table, id))),
         ("attnotnull", Value::Bool(!column.nullable)),
         ("atthasdef", Value::Bool(has_default)),
@@ -381,6 +382,9 @@ fn table_attribute(
         ("attacl", grants),
         ("attgenerated", Value::text(if generated { "s" } else { "" })),
     ];
+    if let Some(domain) = domain {
+        more.extend([("atttypid", oid(domain)), ("atttypmod", Value::Int(-1))]);
+    }
     attribute(rows, of, at, &column.name, &column.data_type, &more);
 }
 

@@ -1,10 +1,10 @@
 //! Constraints as steps: what a row must satisfy before it is stored, updated or deleted.
 //!
 //! All checks come before the write, so that a transaction that is going to be rejected has written
-//! as little as possible. Their order is fixed (NOT NULL, CHECK by name, FOREIGN KEY, UNIQUE,
-//! primary key), so that every replica rejects for the same reason. A foreign key is an existence
-//! read of the parent where it points at a primary key, and the first row of an index range
-//! otherwise.
+//! as little as possible. Their order is fixed (domains, NOT NULL, CHECK by name, FOREIGN KEY,
+//! UNIQUE, primary key), so that every replica rejects for the same reason. A foreign key is an
+//! existence read of the parent where it points at a primary key, and the first row of an index
+//! range otherwise.
 //!
 //! A foreign key that the statement itself may still satisfy waits for its end
 //! ([`end_checks`](super::end_checks)).
@@ -21,6 +21,7 @@ use super::paths::index_nullability;
 use super::plan::{Wishes, plan};
 use super::state::Waits;
 use crate::schema::catalog::{ForeignKey, ReferenceAction, Table};
+use crate::schema::domains::Rule;
 
 /// What an update makes of a row that others may point at.
 #[derive(Clone, Copy)]
@@ -48,13 +49,17 @@ impl Binder<'_> {
         self.steps.push(Step::Require { condition, error });
     }
 
-    /// NOT NULL and CHECK of the columns that `changed` names.
+    /// Domains, NOT NULL and CHECK of the columns that `changed` names.
     pub(super) fn check_row(
         &mut self,
         table: &Table,
         values: &[Expr],
         changed: &dyn Fn(ColumnId) -> bool,
     ) {
+        for Rule { mut broken, fault } in self.catalog.rules_of_row(table, changed) {
+            broken.map_columns(&mut |c| values[usize::from(c)].clone());
+            self.require(not_true(broken), fault.error(), None);
+        }
         let detail = failing_row(table, values);
         for (column, schema) in table.schema.visible_columns() {
             if !schema.nullable && changed(column) {
@@ -427,7 +432,7 @@ impl Binder<'_> {
 pub(super) fn relevant_checks<'t>(
     table: &'t Table,
     changed: &dyn Fn(ColumnId) -> bool,
-) -> Vec<&'t crate::schema::catalog::CheckConstraint> {
+) -> Vec<&'t crate::schema::domains::CheckConstraint> {
     let mut checks: Vec<_> = table
         .checks
         .iter()
@@ -438,6 +443,16 @@ pub(super) fn relevant_checks<'t>(
         .collect();
     checks.sort_by(|a, b| a.name.cmp(&b.name));
     checks
+}
+
+/// What says that a value breaks a rule does not.
+pub(super) fn not_true(broken: Expr) -> Expr {
+    Expr::Binary {
+        op: BinaryOp::IsDistinctFrom,
+        left: Box::new(broken),
+        right: Box::new(Expr::Const(Value::Bool(true))),
+        result: DataType::Bool,
+    }
 }
 
 /// SQL lets unknown pass.

@@ -1,5 +1,7 @@
 //! Expressions: from syntax to typed, pure IR.
 
+use std::sync::Arc;
+
 use procedure::{BinaryOp, Expr, UnaryOp};
 use sqlparser::ast::{self, Spanned};
 use types::arithmetic::ArithmeticOp;
@@ -21,6 +23,7 @@ use super::state::Place;
 use super::system::as_array;
 use super::windows::needs_over;
 use crate::schema::collations::is_collatable;
+use crate::schema::domains::{Domain, checked};
 use crate::syntax::exprs::is_row;
 use crate::syntax::names::fold as fold_name;
 use crate::syntax::sequence::named_by;
@@ -76,6 +79,11 @@ impl Binder<'_> {
             }
             E::Interval(interval) => self.interval_literal(scope, interval),
             E::TypedString(typed) => {
+                if let Some(domain) = self.catalog.domain_named(&typed.data_type).cloned() {
+                    let text = self.literal(&typed.value.value)?;
+                    let expr = self.coerce(text, &domain.base, CastContext::Explicit)?;
+                    return self.as_domain(Typed::new(expr, domain.base.clone()), &domain);
+                }
                 let to = self.type_named(&typed.data_type)?;
                 let text = self.literal(&typed.value.value)?;
                 let expr = self.coerce(text, &to, CastContext::Explicit)?;
@@ -150,6 +158,10 @@ impl Binder<'_> {
     }
 
     fn cast(&mut self, scope: &Scope, expr: &ast::Expr, to: &ast::DataType) -> Result<Typed> {
+        if let Some(domain) = self.catalog.domain_named(to).cloned() {
+            let value = self.cast_to(scope, expr, domain.base.clone())?;
+            return self.as_domain(value, &domain);
+        }
         let to = match self.type_named(to) {
             Ok(to) => to,
             // Names of catalog objects, which clients cast in harmless ways.
@@ -161,6 +173,24 @@ impl Binder<'_> {
             }
             Err(error) => return Err(error),
         };
+        self.cast_to(scope, expr, to)
+    }
+
+    /// A value of a domain, or an error.
+    fn as_domain(&mut self, value: Typed, domain: &Arc<Domain>) -> Result<Typed> {
+        if value.expr.draws() {
+            return Err(Error::unsupported("a random value, or a sequence's next, as a domain's"));
+        }
+        let rules = self.catalog.rules_of(domain);
+        let expr = checked(rules, &value.expr, |expr| self.again(expr))?;
+        let collated = match (&value.collated, &domain.collation) {
+            (Collated::Default, Some(collation)) => Collated::Implicit(Arc::clone(collation)),
+            _ => value.collated,
+        };
+        Ok(Typed { collated, ..Typed::new(expr, value.data_type) })
+    }
+
+    fn cast_to(&mut self, scope: &Scope, expr: &ast::Expr, to: DataType) -> Result<Typed> {
         // A literal need not fit numeric on its way to a float.
         let typed = match (&to, number_text(expr)) {
             (DataType::Float8, Some(digits)) => {

@@ -138,7 +138,7 @@ impl Binder<'_> {
     }
 
     pub(super) fn default_of(&mut self, table: &Table, column: ColumnId) -> Expr {
-        let default = table.defaults.get(usize::from(column)).cloned().flatten();
+        let default = self.catalog.default_of_column(table, column).cloned();
         self.drawn_anew(default.unwrap_or(Expr::Const(Value::Null)))
     }
 

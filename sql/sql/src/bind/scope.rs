@@ -7,6 +7,7 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::collated::Collated;
 use crate::schema::catalog::Table;
+use crate::schema::collations::Collation;
 use crate::syntax::names::{PUBLIC, object_name, schema_of, split};
 
 /// The relations of one FROM clause. Their columns are numbered through: column c of a relation is
@@ -67,6 +68,11 @@ impl ScopeColumn {
     pub fn new(name: String, data_type: DataType) -> ScopeColumn {
         let (hidden, is_beside, merged) = (false, false, None);
         ScopeColumn { name, data_type, hidden, is_beside, merged, collated: Collated::Default }
+    }
+
+    pub fn of_collation(self, collation: Option<&Arc<Collation>>) -> ScopeColumn {
+        let collated = collation.map_or(Collated::Default, |it| Collated::Implicit(Arc::clone(it)));
+        ScopeColumn { collated, ..self }
     }
 
     /// Whether `*` shows it.

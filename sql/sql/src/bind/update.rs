@@ -22,7 +22,7 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::Binder;
-use super::constraints::{check_violation, null_violation, relevant_checks, rows_of};
+use super::constraints::{check_violation, not_true, null_violation, relevant_checks, rows_of};
 use super::cycles::Followers;
 use super::dml::{Dml, Returning, RowResult, one_if};
 use super::placeholders::is_applied;
@@ -30,6 +30,7 @@ use super::plan::{Wishes, conjuncts, plan};
 use super::relations::From;
 use super::state::{Following, Place, Waits};
 use crate::schema::catalog::{Commented, Table};
+use crate::schema::domains::Rule;
 use crate::syntax::names::fold;
 
 impl Binder<'_> {
@@ -69,6 +70,9 @@ impl Binder<'_> {
     ) -> Result<RowResult> {
         let changed = |c: ColumnId| assignments.iter().any(|(a, _)| *a == c);
         let mut checks = Vec::new();
+        for Rule { broken, fault } in self.catalog.rules_of_row(table, &changed) {
+            checks.push(Check { condition: not_true(broken), error: fault.error() });
+        }
         for (column, schema) in table.schema.visible_columns() {
             if !schema.nullable && changed(column) {
                 checks.push(Check {
@@ -119,6 +123,7 @@ impl Binder<'_> {
         }
         let moves = table.schema.primary_key.iter().any(|c| changed(*c));
         let can_fail = !relevant_checks(table, &changed).is_empty()
+            || !self.catalog.rules_of_row(table, &changed).is_empty()
             || assignments.iter().any(|(c, _)| !table.schema.columns[usize::from(*c)].nullable);
         // A failing row is shown whole, and a row that moves is written whole.
         if moves || can_fail {

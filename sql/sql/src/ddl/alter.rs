@@ -284,7 +284,8 @@ impl Transition {
         }
         let place = draft.add_column(&self.catalog, definition)?;
         let counted = self.catalog.owned_sequences(table.id(), Some(place)).pop();
-        let value = value_in_old_rows(draft, place, counted.is_some())?;
+        let default = self.catalog.default_of_column(&draft.table, place);
+        let value = value_in_old_rows(default, counted.is_some())?;
         if !value.is_null() && !constraints.is_empty() {
             return Err(Error::unsupported("ADD COLUMN with both a default and a constraint")
                 .with_hint("Add the constraint in a second statement."));
@@ -321,6 +322,10 @@ impl Transition {
         columns.insert(usize::from(place), source);
         self.add_constraints_of_column(draft, place, definition, &constraints)?;
         self.rebuild(&draft.table, columns);
+        if draft.table.domains.contains_key(&place) {
+            self.put(draft.table.clone());
+            self.require_rules(&draft.table, place)?;
+        }
         Ok(())
     }
 
@@ -625,8 +630,8 @@ fn contains_nulls(table: &Table, column: &str) -> Error {
 }
 
 /// What rows that are there get in a new column.
-fn value_in_old_rows(draft: &Draft, place: ColumnId, is_counted: bool) -> Result<Value> {
-    match &draft.table.defaults[usize::from(place)] {
+fn value_in_old_rows(default: Option<&Expr>, is_counted: bool) -> Result<Value> {
+    match default {
         None => Ok(Value::Null),
         Some(_) if is_counted => Ok(Value::Null),
         Some(Expr::Const(value)) => Ok(value.clone()),

@@ -130,6 +130,7 @@ impl Transition {
                 self.drop_schemas(names, *if_exists, *cascade)?;
             }
             Ddl::Type(statement) => self.type_statement(statement)?,
+            Ddl::Domain(statement) => self.domain_statement(statement)?,
             Ddl::Collation(statement) => self.collation_statement(statement)?,
             Ddl::Role(statement) => return self.role_statement(statement),
             Ddl::Organisation(statement) => return self.organisation_statement(statement),

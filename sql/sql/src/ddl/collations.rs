@@ -13,8 +13,9 @@ use super::apply::Transition;
 use super::table::Draft;
 use super::user_types::Uses;
 use crate::schema::catalog::{Catalog, Table};
-use crate::schema::collations::{Collation, Provider, check_collatable, no_collation, of_libc};
-use crate::schema::user_types::FIRST_USER;
+use crate::schema::collations::{
+    Collation, FIRST_USER, Provider, check_collatable, check_key, no_collation, of_libc,
+};
 use crate::syntax::collations::{CollationSource, CollationStatement};
 use crate::syntax::names::{bare, beside, fold, key, no_schema, object_name};
 use crate::syntax::parse::parse_expression;
@@ -98,6 +99,11 @@ impl Transition {
                 known
                     .filter(|known| known.oid == renamed.oid)
                     .for_each(|known| *known = Arc::clone(&renamed));
+            }
+        }
+        for domain in self.catalog.domains.values_mut() {
+            if domain.collation.as_ref().is_some_and(|known| known.oid == renamed.oid) {
+                Arc::make_mut(domain).collation = Some(Arc::clone(&renamed));
             }
         }
         Ok(())
@@ -251,16 +257,6 @@ impl Draft {
 /// What columns have that say nothing.
 pub const DEFAULT_COLLATION: u32 = 100;
 
-pub(super) fn check_key(collation: &Collation) -> Result<()> {
-    match collation.deterministic {
-        true => Ok(()),
-        false => Err(Error::unsupported("a key under a nondeterministic collation").with_hint(
-            "Make a unique index over an expression such as lower(column), which is compared by \
-             its bytes.",
-        )),
-    }
-}
-
 /// Whether an expression in a text names a collation.
 fn text_names(catalog: &Catalog, text: &str, collation: &Collation) -> bool {
     parse_expression(text).is_ok_and(|expr| tree_names(catalog, &expr, collation))
@@ -285,6 +281,12 @@ impl Catalog {
             if tree_names(self, &*view.query, collation) {
                 found.push((format!("view {}", view.name), Uses::View(view.name.clone())));
             }
+        }
+        let of_it = |known: &Option<Arc<Collation>>| {
+            known.as_ref().is_some_and(|known| known.oid == collation.oid)
+        };
+        for domain in self.domains().filter(|domain| of_it(&domain.collation)) {
+            found.push((format!("type {}", bare(&domain.name)), Uses::Domain(domain.id)));
         }
         for table in self.tables() {
             self.collated_in(table, collation, &mut found);

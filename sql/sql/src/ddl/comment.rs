@@ -117,10 +117,10 @@ impl Catalog {
                     )),
                 }
             }
-            K::Type => {
+            K::Type | K::Domain => {
                 let name = object_name(name)?;
-                match self.find_enum(&name) {
-                    Some((id, _)) => Ok(Commented::Type(id)),
+                match self.find_made_type(&name) {
+                    Some(id) => Ok(Commented::Type(id)),
                     None => Err(no_type(&name)),
                 }
             }
@@ -202,7 +202,7 @@ impl Catalog {
             Commented::View(name) => self.view(name).is_some(),
             Commented::Routine(name) => self.routine(name).is_some(),
             Commented::Schema(name) => self.has_namespace(name),
-            Commented::Type(id) => self.enum_by_id(*id).is_some(),
+            Commented::Type(id) => self.made_type(*id).is_some(),
             Commented::Collation(id) => self.collation_by_id(*id).is_some(),
             Commented::Database => true,
         }

@@ -31,11 +31,10 @@ use types::{
 
 use super::ColumnSource;
 use super::apply::Transition;
-use super::collations::check_key;
 use super::table::Draft;
 use crate::bind::{Binder, Scope, Typed};
 use crate::schema::catalog::{Catalog, DeclaredIndex, Generated, KeyPart, Table};
-use crate::schema::collations::{Collation, check_collatable};
+use crate::schema::collations::{Collation, check_collatable, check_key};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::{as_sql, fold, quoted_if_needed};
 use crate::syntax::renamed::with_column_renamed;

@@ -412,10 +412,10 @@ impl Transition {
                     ),
                 }
             }
-            Owned::Type => {
+            Owned::Type | Owned::Domain => {
                 let key = object_name(name)?;
-                match catalog.find_enum(&key) {
-                    Some((id, _)) => Ok(Some(Commented::Type(id))),
+                match catalog.find_made_type(&key) {
+                    Some(id) => Ok(Some(Commented::Type(id))),
                     None => Err(no_type(&key)),
                 }
             }
@@ -488,7 +488,7 @@ impl Catalog {
             Commented::Sequence(id) => self.sequence_by_id(*id).map(|s| schema_of(&s.name)),
             Commented::View(name) | Commented::Routine(name) => Some(schema_of(name)),
             Commented::Schema(name) => Some(name.as_str()),
-            Commented::Type(id) => self.enum_by_id(*id).map(|of| schema_of(&of.name)),
+            Commented::Type(id) => self.made_type(*id).map(schema_of),
             Commented::Collation(id) => self.collation_by_id(*id).map(|of| schema_of(&of.name)),
             Commented::Database => None,
         };

@@ -11,6 +11,7 @@ mod comment;
 mod computed;
 pub(crate) mod databases;
 mod defaults;
+mod domains;
 mod foreign;
 mod grants;
 mod keys;

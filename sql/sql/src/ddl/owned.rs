@@ -33,7 +33,7 @@ impl Transition {
                     sequences.extend(sequence.map(|sequence| sequence.name.as_str()));
                 }
                 Commented::Schema(name) => schemas.push(name.clone()),
-                Commented::Type(id) => types.extend(before.enum_by_id(*id).map(|of| &of.name)),
+                Commented::Type(id) => types.extend(before.made_type(*id)),
                 Commented::Collation(id) => {
                     collations.extend(before.collation_by_id(*id).map(|of| &of.name));
                 }

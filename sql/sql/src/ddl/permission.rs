@@ -11,6 +11,7 @@ use super::apply::Transition;
 use crate::schema::catalog::{Catalog, Commented};
 use crate::syntax::collations::CollationStatement;
 use crate::syntax::ddl::{Ddl, Renamed};
+use crate::syntax::domains::{DomainChange, DomainStatement};
 use crate::syntax::names::{self, bare, fold, object_name, schema_of};
 use crate::syntax::user_types::TypeStatement;
 
@@ -43,6 +44,7 @@ impl Transition {
             }
             Ddl::Type(statement) => judge.types(statement),
             Ddl::Collation(statement) => judge.collations(statement),
+            Ddl::Domain(statement) => judge.domains(statement),
             Ddl::CreateSchema { .. } => judge.has(&Commented::Database, Privileges::CREATE),
             Ddl::CreateMaterialized { create, .. } => judge.creates_in(&create.name),
             Ddl::Refresh { name, .. } => judge.owns_relation(name),
@@ -159,6 +161,28 @@ impl Judge<'_> {
         }
     }
 
+    /// What it takes to make or change a domain.
+    fn domains(&self, statement: &DomainStatement) -> Result<()> {
+        let known = |name: &ast::ObjectName| -> Result<Option<Commented>> {
+            Ok(self.catalog.find_made_type(&object_name(name)?).map(Commented::Type))
+        };
+        match statement {
+            DomainStatement::Create(create) => self.creates_in(&create.name),
+            DomainStatement::Alter { name, change } => {
+                if let DomainChange::SetSchema(schema) = change {
+                    self.creates_with(&names::key(&fold(schema), "domain"))?;
+                }
+                known(name)?.map_or(Ok(()), |object| self.replaces(&object))
+            }
+            DomainStatement::Drop { names, .. } => {
+                names.iter().try_for_each(|name| match known(name)? {
+                    Some(object) => self.drops(&object, schema_of(&object_name(name)?)),
+                    None => Ok(()),
+                })
+            }
+        }
+    }
+
     /// What it takes to make or change a collation.
     fn collations(&self, statement: &CollationStatement) -> Result<()> {
         use CollationStatement as S;
@@ -187,8 +211,7 @@ impl Judge<'_> {
     fn types(&self, statement: &TypeStatement) -> Result<()> {
         use TypeStatement as S;
         let known = |name: &ast::ObjectName| -> Result<Option<Commented>> {
-            let found = self.catalog.find_enum(&object_name(name)?);
-            Ok(found.map(|(id, _)| Commented::Type(id)))
+            Ok(self.catalog.find_made_type(&object_name(name)?).map(Commented::Type))
         };
         match statement {
             S::CreateEnum { name, .. } => self.creates_in(name),

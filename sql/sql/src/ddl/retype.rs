@@ -41,7 +41,7 @@ impl Transition {
             Some((value, collation)) => (Some(value), Some(collation)),
             None => (using, None),
         };
-        let to = self.catalog.data_type(said)?;
+        let (to, domain) = Draft::declared_type(&self.catalog, said)?;
         if !to.is_storable() {
             return Err(Error::unsupported(format_args!("a column of type {to}")));
         }
@@ -65,6 +65,7 @@ impl Transition {
         }
         draft.schema().columns[place].data_type = to;
         draft.collate(&self.catalog, column, collation.as_ref())?;
+        draft.set_domain(column, domain.as_ref());
         self.rebind_checks(draft, column)?;
         self.check_keys(&draft.table)?;
         let columns = 0..table.schema.columns.len() as ColumnId;
@@ -162,6 +163,7 @@ impl Transition {
             );
             self.require_no_row(&text, error)?;
         }
+        self.require_rules(table, column)?;
         for check in table.checks.iter().filter(|c| c.condition.columns().contains(&column)) {
             self.require_check(table, &check.name, &check.text)?;
         }

@@ -101,7 +101,7 @@ impl Transition {
         let free = catalog.sequences().filter(|sequence| sequence.owner.is_none());
         let sequences = inside(&mut free.map(|sequence| sequence.name.as_str()));
         let routines = inside(&mut catalog.routines().map(|(key, _)| key));
-        let types = inside(&mut catalog.enums().map(|(_, of)| of.name.as_str()));
+        let types = inside(&mut catalog.made_types().filter_map(|id| catalog.made_type(id)));
         let collations = inside(&mut catalog.collations.values().map(|of| of.name.as_str()));
         let all = views.iter().chain(&tables).chain(&sequences).chain(&routines);
         let mut all = all.chain(&types).chain(&collations);

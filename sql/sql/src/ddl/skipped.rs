@@ -8,6 +8,7 @@ use types::{Error, SqlState};
 use crate::schema::catalog::{Catalog, Table};
 use crate::syntax::collations::CollationStatement;
 use crate::syntax::ddl::Ddl;
+use crate::syntax::domains::DomainStatement;
 use crate::syntax::names::{bare, beside, fold, object_name, simple_name, split};
 use crate::syntax::organisations::OrganisationStatement;
 use crate::syntax::roles::{RoleSpec, RoleStatement};
@@ -77,6 +78,11 @@ impl Skipped<'_> {
             Ddl::AlterTable(alter) => self.alter_table(alter),
             Ddl::Type(statement) => self.types(statement),
             Ddl::Collation(statement) => self.collations(statement),
+            Ddl::Domain(statement) => {
+                if let DomainStatement::Drop { names, if_exists: true, .. } = &**statement {
+                    self.missing("type", names, |name| catalog.find_made_type(name).is_some());
+                }
+            }
             Ddl::Role(statement) => self.roles(statement),
             Ddl::Organisation(statement) => {
                 if let OrganisationStatement::Drop { name, if_exists: true } = &**statement
@@ -128,7 +134,7 @@ impl Skipped<'_> {
         let catalog = self.catalog;
         match statement {
             TypeStatement::Drop { names, if_exists: true, .. } => {
-                self.missing("type", names, |name| catalog.find_enum(name).is_some());
+                self.missing("type", names, |name| catalog.find_made_type(name).is_some());
             }
             TypeStatement::AddLabel { name, label, if_not_exists: true, .. } => {
                 let found = object_name(name).ok().and_then(|name| catalog.find_enum(&name));

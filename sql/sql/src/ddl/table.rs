@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use procedure::Expr;
+use procedure::{Expr, Function};
 use sqlparser::ast;
 use types::{
     ColumnId, ColumnSchema, DataType, Error, IndexId, IndexSchema, Layout, Result, SqlState,
@@ -13,7 +13,8 @@ use super::apply::{free_name, plain_columns, relation_exists};
 use super::options::{check_temporary, layout_of};
 use super::sequence::{next_value, serial_type};
 use crate::bind::{Binder, Scope};
-use crate::schema::catalog::{Catalog, CheckConstraint, Generated, ReferenceAction, Table};
+use crate::schema::catalog::{Catalog, Generated, ReferenceAction, Table};
+use crate::schema::domains::CheckConstraint;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::{bare, beside, fold};
 
@@ -64,6 +65,7 @@ impl Draft {
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
             generated: Vec::new(),
+            domains: Default::default(),
             collations: Default::default(),
             materialized: None,
             deferrable: Default::default(),
@@ -169,7 +171,10 @@ impl Draft {
         }
         let place = usize::from(self.next_place());
         let serial = serial_type(&column.data_type);
-        let data_type = serial.map_or_else(|| catalog.data_type(&column.data_type), Ok)?;
+        let (data_type, domain) = match serial {
+            Some(integer) => (integer, None),
+            None => Draft::declared_type(catalog, &column.data_type)?,
+        };
         if !data_type.is_storable() {
             return Err(Error::unsupported(format_args!("a column of type {data_type}")));
         }
@@ -201,6 +206,7 @@ impl Draft {
         }
         self.table.defaults.insert(place, default);
         self.collate(catalog, place as ColumnId, collation)?;
+        self.set_domain(place as ColumnId, domain.as_ref());
         Ok(place as ColumnId)
     }
 
@@ -429,7 +435,7 @@ fn default_value(catalog: &Catalog, expr: &ast::Expr, column: &str, to: &DataTyp
     binder.clause = "in DEFAULT expressions";
     binder.bound_by_text(expr.to_string().len());
     let typed = binder.bare_expression(expr)?;
-    let value = binder.assign(typed, column, to)?;
+    let value = without_rules(binder.assign(typed, column, to)?)?;
     if !binder.steps.is_empty() {
         return Err(Error::unsupported("a subquery in a default"));
     }
@@ -438,6 +444,20 @@ fn default_value(catalog: &Catalog, expr: &ast::Expr, column: &str, to: &DataTyp
             .with_hint("Give the value in the INSERT."));
     }
     Ok(value)
+}
+
+/// What a constant that is cast to a domain comes to: with the rules in it, a default would keep
+/// those that the domain has now, and have no text that shows it.
+fn without_rules(value: Expr) -> Result<Expr> {
+    let is_rule = |part: &Expr| matches!(part, Expr::Call { function: Function::DomainFault, .. });
+    if !value.any(&mut |part| is_rule(part)) {
+        return Ok(value);
+    }
+    if value.draws() || value.any(&mut |part| matches!(part, Expr::Now)) {
+        return Err(Error::unsupported("a cast to a domain in a default that is no constant")
+            .with_hint("Cast to the domain's base type."));
+    }
+    value.eval(&[], &[], 0).map(Expr::Const)
 }
 
 pub(super) fn default_of(
@@ -602,7 +622,7 @@ fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
 
 /// Without the parentheses around all of it: a definition that is shown has them again, and a dump
 /// of a dump would have one pair more each time.
-fn bare_text(mut expr: &ast::Expr) -> String {
+pub(super) fn bare_text(mut expr: &ast::Expr) -> String {
     while let ast::Expr::Nested(inner) = expr {
         expr = inner;
     }

@@ -21,7 +21,8 @@ use super::apply::Transition;
 use super::schemas::named;
 use super::table::Draft;
 use crate::schema::catalog::{Catalog, Commented, Table, View};
-use crate::schema::user_types::{FIRST_USER, is_of, names_type, uses_type};
+use crate::schema::collations::FIRST_USER;
+use crate::schema::user_types::{domain_uses, is_of, names_type, uses_type};
 use crate::syntax::names::{bare, beside, fold, key, no_schema, object_name};
 use crate::syntax::user_types::TypeStatement;
 use crate::syntax::walk;
@@ -47,6 +48,7 @@ pub(super) enum Uses {
     Routine(String),
     View(String),
     Index(String),
+    Domain(TableId),
 }
 
 impl Transition {
@@ -82,7 +84,7 @@ impl Transition {
             return Ok(());
         }
         // A relation's rows are of a type of its name.
-        if is_there || self.catalog.has_row_type(key) {
+        if self.catalog.has_type(key) {
             return Err(type_exists(key));
         }
         let id = TableId(self.catalog.next_table);
@@ -107,9 +109,7 @@ impl Transition {
     }
 
     fn rename_enum(&mut self, name: &str, new: String) -> Result<()> {
-        if self.catalog.find_enum(name).is_some()
-            && (self.catalog.find_enum(&new).is_some() || self.catalog.has_row_type(&new))
-        {
+        if self.catalog.find_enum(name).is_some() && self.catalog.has_type(&new) {
             return Err(type_exists(&new));
         }
         self.change_enum(name, |of| {
@@ -153,6 +153,10 @@ impl Transition {
     ) -> Result<()> {
         for name in names {
             let name = object_name(name)?;
+            if let Some(domain) = self.catalog.find_domain(&name).cloned() {
+                self.drop_domain(&domain, cascade)?;
+                continue;
+            }
             let Some((id, of)) = self.catalog.find_enum(&name) else {
                 match if_exists {
                     true => continue,
@@ -199,6 +203,11 @@ impl Transition {
             Uses::Check(id, name) => {
                 self.edit(id, |table| table.checks.retain(|check| check.name != name));
             }
+            Uses::Domain(id) => {
+                if let Some(domain) = self.catalog.domain_by_id(id).cloned() {
+                    self.drop_domain(&domain, true)?;
+                }
+            }
             Uses::Index(name) => self.drop_indexes(&named(&[name]), true)?,
             Uses::Routine(name) => _ = self.catalog.routines.remove(&name),
             Uses::View(name) => {
@@ -213,16 +222,15 @@ impl Transition {
 }
 
 impl Catalog {
-    /// Whether a table or a view has this key, and so a type.
-    fn has_row_type(&self, key: &str) -> bool {
-        self.find_table(key).is_some() || self.view(key).is_some()
-    }
-
     fn dependents_of(&self, of: &EnumType) -> Vec<Dependent> {
         let mut found = Vec::new();
         for view in self.views().filter(|view| self.view_names_type(view, of)) {
             let shown = format!("view {}", view.name);
             found.push(Dependent { shown, what: Uses::View(view.name.clone()) });
+        }
+        for domain in self.domains().filter(|domain| domain_uses(domain, of)) {
+            let shown = format!("type {}", bare(&domain.name));
+            found.push(Dependent { shown, what: Uses::Domain(domain.id) });
         }
         for table in self.tables() {
             self.dependents_in(table, of, &mut found);

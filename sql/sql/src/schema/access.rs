@@ -250,7 +250,7 @@ impl Catalog {
         let views = self.views().map(|view| Commented::View(view.name.clone()));
         let routines = self.routines().map(|(name, _)| Commented::Routine(name.to_owned()));
         let schemas = self.namespaces().map(|name| Commented::Schema(name.to_owned()));
-        let types = self.enums().map(|(id, _)| Commented::Type(id));
+        let types = self.made_types().map(Commented::Type);
         let collations = self.collations.keys().map(|id| Commented::Collation(*id));
         let all = tables.chain(sequences).chain(views).chain(routines);
         all.chain(schemas).chain(types).chain(collations)
@@ -282,8 +282,7 @@ impl Catalog {
             }
             Commented::Schema(name) => ("schema", name.clone()),
             Commented::Type(id) => {
-                let of = self.enum_by_id(*id);
-                ("type", of.map_or_else(String::new, |of| bare(&of.name).to_owned()))
+                ("type", self.made_type(*id).map_or_else(String::new, |key| bare(key).to_owned()))
             }
             Commented::Collation(id) => {
                 let of = self.collation_by_id(*id);

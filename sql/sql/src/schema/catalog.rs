@@ -18,6 +18,7 @@ use types::{
 use crate::schema::access::{Access, DefaultsOf};
 use crate::schema::collations::Collation;
 use crate::schema::databases::Databases;
+use crate::schema::domains::{CheckConstraint, Domain};
 use crate::schema::sequence::{Identity, Sequence};
 use crate::schema::temporary::Temporary;
 use crate::syntax::names::{self, PUBLIC};
@@ -45,6 +46,7 @@ pub struct Catalog {
     pub(crate) sequences: BTreeMap<TableId, Arc<Sequence>>,
     pub(crate) sequence_names: BTreeMap<String, TableId>,
     pub(crate) enums: BTreeMap<TableId, Arc<EnumType>>,
+    pub(crate) domains: BTreeMap<TableId, Arc<Domain>>,
     /// Those that users have made.
     pub(crate) collations: BTreeMap<TableId, Arc<Collation>>,
     /// Of a session that has tables of its own.
@@ -94,6 +96,8 @@ pub struct Table {
     pub defaults: Vec<Option<Expr>>,
     /// Columns whose values follow from the others of their row, ascending.
     pub generated: Vec<(ColumnId, Generated)>,
+    /// Of columns whose types are domains, these; the columns' types are what they are over.
+    pub domains: BTreeMap<ColumnId, TableId>,
     /// Of columns that have another than the default one.
     pub collations: BTreeMap<ColumnId, Arc<Collation>>,
     /// Unique indexes that CREATE UNIQUE INDEX made: those are no constraints.
@@ -150,16 +154,6 @@ pub struct Materialized {
     pub view: Arc<View>,
     /// Not WITH NO DATA: it can be read.
     pub populated: bool,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct CheckConstraint {
-    pub name: String,
-    /// Over the row: `Column(c)` is column `c` of the table.
-    pub condition: Expr,
-    pub text: String,
-    /// Not NOT VALID.
-    pub validated: bool,
 }
 
 /// GENERATED ALWAYS AS (…) STORED.

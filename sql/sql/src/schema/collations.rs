@@ -18,12 +18,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use sqlparser::ast;
-use types::{DataType, Error, Result, SqlState, TableId};
+use types::{DataType, Error, Result, SqlState};
 
-use crate::schema::catalog::Catalog;
-use crate::schema::user_types::FIRST_USER;
-use crate::syntax::names::{bare, fold, object_name, quoted_if_needed, split};
+use crate::syntax::names::{bare, quoted_if_needed, split};
+
+/// The first number of what users make, among PostgreSQL's.
+pub const FIRST_USER: u32 = 16_384;
 
 /// A collation as the catalog has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -133,7 +133,11 @@ fn is_utf8(encoding: &str) -> bool {
     encoding.eq_ignore_ascii_case("utf8") || encoding.eq_ignore_ascii_case("utf-8")
 }
 
-fn system(name: &str) -> Option<Arc<Collation>> {
+pub(crate) fn of_system() -> &'static [Arc<Collation>] {
+    &SYSTEM
+}
+
+pub(crate) fn system(name: &str) -> Option<Arc<Collation>> {
     SYSTEM.iter().find(|collation| collation.name == name).map(Arc::clone)
 }
 
@@ -155,6 +159,18 @@ pub(crate) fn check_collatable(data_type: &DataType) -> Result<()> {
     }
 }
 
+/// # Errors
+/// 0A000: keys are compared by their bytes.
+pub(crate) fn check_key(collation: &Collation) -> Result<()> {
+    match collation.deterministic {
+        true => Ok(()),
+        false => Err(Error::unsupported("a key under a nondeterministic collation").with_hint(
+            "Make a unique index over an expression such as lower(column) COLLATE \"C\", which is \
+             compared by its bytes.",
+        )),
+    }
+}
+
 pub(crate) fn is_collatable(data_type: &DataType) -> bool {
     match data_type {
         DataType::Array(element) => is_collatable(element),
@@ -162,50 +178,12 @@ pub(crate) fn is_collatable(data_type: &DataType) -> bool {
     }
 }
 
-impl Catalog {
-    /// Those of the system, then those that users have made.
-    pub fn collations(&self) -> impl Iterator<Item = &Arc<Collation>> {
-        SYSTEM.iter().chain(self.collations.values())
-    }
-
-    pub fn collation_by_id(&self, id: TableId) -> Option<&Arc<Collation>> {
-        self.collations.get(&id)
-    }
-
-    /// By its key, of those that users have made.
-    pub fn find_collation(&self, key: &str) -> Option<(TableId, &Arc<Collation>)> {
-        let mut all = self.collations.iter();
-        all.find(|(_, collation)| collation.name == key).map(|(id, collation)| (*id, collation))
-    }
-
-    /// The collation that SQL text names: without a schema the system's comes first.
-    ///
-    /// # Errors
-    /// 42704: there is none of that name.
-    pub fn collation(&self, name: &ast::ObjectName) -> Result<Arc<Collation>> {
-        let parts: Vec<String> =
-            name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
-        let of_system = match parts.as_slice() {
-            [name] => Some(name),
-            [schema, name] if schema == "pg_catalog" => Some(name),
-            _ => None,
-        };
-        let known = of_system.and_then(|name| match name.contains('-') {
-            true => system(name),
-            false => system(name).or_else(|| of_libc(name)),
-        });
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let found = object_name(name).ok();
-        let found = found.and_then(|key| self.find_collation(&key).map(|(_, it)| Arc::clone(it)));
-        found.ok_or_else(|| no_collation(&parts.join(".")))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use sqlparser::ast;
+
     use super::*;
+    use crate::schema::catalog::Catalog;
 
     fn named(name: &str) -> Result<Arc<Collation>> {
         let parts = name.split('/').map(|part| ast::Ident::with_quote('"', part));

@@ -6,6 +6,8 @@ pub mod catalog;
 pub mod collations;
 pub mod databases;
 pub mod deferred;
+pub mod domains;
+mod named;
 pub mod policies;
 pub mod search_path;
 pub mod sequence;

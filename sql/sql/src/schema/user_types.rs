@@ -12,11 +12,10 @@ use sqlparser::ast;
 use types::{DataType, EnumType, Error, Result, SqlState, TableId, Value};
 
 use crate::schema::catalog::{Catalog, Routine};
+use crate::schema::collations::FIRST_USER;
+use crate::schema::domains::{Domain, not_here};
 use crate::syntax::names::{self, object_name};
 use crate::syntax::routine::{CreateFunction, Returns};
-
-/// The first number of tables and types among PostgreSQL's.
-pub const FIRST_USER: u32 = 16_384;
 
 impl Catalog {
     /// All enum types, by number.
@@ -33,7 +32,33 @@ impl Catalog {
         self.enums.get(&id)
     }
 
-    /// The type that a client names by a number, be it an array's.
+    /// Whether a type has this key.
+    pub fn has_type(&self, key: &str) -> bool {
+        self.find_enum(key).is_some()
+            || self.find_domain(key).is_some()
+            || self.find_table(key).is_some()
+            || self.view(key).is_some()
+    }
+
+    /// The type of that key which a statement has made, by its number.
+    pub fn find_made_type(&self, key: &str) -> Option<TableId> {
+        let domain = || self.find_domain(key).map(|domain| domain.id);
+        self.find_enum(key).map(|(id, _)| id).or_else(domain)
+    }
+
+    /// The key of a type that a statement has made.
+    pub fn made_type(&self, id: TableId) -> Option<&str> {
+        let domain = || self.domain_by_id(id).map(|domain| domain.name.as_str());
+        self.enum_by_id(id).map(|of| of.name.as_str()).or_else(domain)
+    }
+
+    /// Those that statements have made, by number.
+    pub fn made_types(&self) -> impl Iterator<Item = TableId> {
+        self.enums.keys().chain(self.domains.keys()).copied()
+    }
+
+    /// The type that a client names by a number, be it an array's; no domain's, whose rules a
+    /// parameter would pass by.
     pub fn type_of_oid(&self, oid: u32) -> Option<DataType> {
         DataType::from_oid(oid).or_else(|| {
             let number = oid.checked_sub(FIRST_USER)?;
@@ -75,6 +100,9 @@ impl Catalog {
                 let key = object_name(name)?;
                 if let Some((_, of)) = self.find_enum(&key) {
                     return Ok(DataType::Enum(Arc::clone(of)));
+                }
+                if let Some(domain) = self.find_domain(&key) {
+                    return Err(not_here(domain));
                 }
                 let parts = name.0.iter().filter_map(|part| part.as_ident()).map(names::fold);
                 let called = parts.collect::<Vec<_>>().join(".");
@@ -162,6 +190,13 @@ impl Catalog {
                 defaults.chain(checks).chain(generated).for_each(|expr| renew_in(expr, &of));
             }
         }
+        for domain in self.domains.values_mut().filter(|domain| domain_uses(domain, &of)) {
+            let domain = Arc::make_mut(domain);
+            renew(&mut domain.base, &of);
+            let default = domain.default.iter_mut().map(|default| &mut default.value);
+            let checks = domain.checks.iter_mut().map(|check| &mut check.condition);
+            default.chain(checks).for_each(|expr| renew_in(expr, &of));
+        }
         for routine in self.routines.values_mut() {
             if uses_type(&routine.definition, &of)
                 || routine.defaults.iter().flatten().any(|expr| names_type(expr, &of))
@@ -178,6 +213,12 @@ impl Catalog {
 
 pub(crate) fn is_of(data_type: &DataType, of: &EnumType) -> bool {
     data_type.enum_type().is_some_and(|known| **known == *of)
+}
+
+pub(crate) fn domain_uses(domain: &Domain, of: &EnumType) -> bool {
+    let default = domain.default.iter().map(|default| &default.value);
+    let mut exprs = default.chain(domain.checks.iter().map(|check| &check.condition));
+    is_of(&domain.base, of) || exprs.any(|expr| names_type(expr, of))
 }
 
 fn renew(data_type: &mut DataType, of: &Arc<EnumType>) {

@@ -277,7 +277,7 @@ impl Session {
 
     /// The type that a client names by a number, where users made it.
     pub fn type_of_oid(&self, oid: u32) -> Option<DataType> {
-        if oid < crate::schema::user_types::FIRST_USER {
+        if oid < crate::schema::collations::FIRST_USER {
             return None;
         }
         self.view().versioned.catalog.type_of_oid(oid)

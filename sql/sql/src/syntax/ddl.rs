@@ -8,6 +8,7 @@ use types::{Error, Result, SqlState};
 
 use crate::syntax::collations::CollationStatement;
 use crate::syntax::databases::DatabaseStatement;
+use crate::syntax::domains::DomainStatement;
 use crate::syntax::grants::{DefaultPrivileges, GrantStatement, GrantTarget, Owned};
 use crate::syntax::names::{fold, simple_name};
 use crate::syntax::organisations::OrganisationStatement;
@@ -108,6 +109,7 @@ pub enum Ddl {
         text: Option<String>,
     },
     Type(Box<TypeStatement>),
+    Domain(Box<DomainStatement>),
     Collation(Box<CollationStatement>),
     Role(Box<RoleStatement>),
     Organisation(Box<OrganisationStatement>),
@@ -149,6 +151,7 @@ impl Ddl {
             Ddl::CreateIndex(_) => "CREATE INDEX",
             Ddl::DropIndexes { .. } => "DROP INDEX",
             Ddl::Type(statement) => statement.tag(),
+            Ddl::Domain(statement) => statement.tag(),
             Ddl::Collation(statement) => statement.tag(),
             Ddl::Role(statement) => statement.tag(),
             Ddl::Organisation(statement) => statement.tag(),

@@ -70,6 +70,7 @@ pub enum Owned {
     Routine,
     Schema,
     Type,
+    Domain,
     Collation,
     Database,
 }
@@ -83,6 +84,7 @@ impl Owned {
             Owned::Routine => "ALTER FUNCTION",
             Owned::Schema => "ALTER SCHEMA",
             Owned::Type => "ALTER TYPE",
+            Owned::Domain => "ALTER DOMAIN",
             Owned::Collation => "ALTER COLLATION",
             Owned::Database => "ALTER DATABASE",
         }

@@ -18,6 +18,7 @@ pub mod databases;
 pub mod ddl;
 pub(crate) mod depth;
 pub(crate) mod dialect;
+pub mod domains;
 pub(crate) mod errors;
 pub mod explain;
 pub(crate) mod exprs;

@@ -74,6 +74,7 @@ pub(crate) fn changed_owner(
         "routine",
         "schema",
         "type",
+        "domain",
         "collation",
         "database",
     ];
@@ -85,6 +86,7 @@ pub(crate) fn changed_owner(
         "sequence" => Owned::Sequence,
         "schema" => Owned::Schema,
         "type" => Owned::Type,
+        "domain" => Owned::Domain,
         "collation" => Owned::Collation,
         "database" => Owned::Database,
         _ => Owned::Routine,

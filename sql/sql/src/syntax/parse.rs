@@ -23,6 +23,7 @@ use crate::syntax::databases;
 use crate::syntax::ddl::Ddl;
 use crate::syntax::depth;
 use crate::syntax::dialect::Ledger;
+use crate::syntax::domains;
 use crate::syntax::errors::{Place, parser_error, unexpected};
 use crate::syntax::materialized;
 use crate::syntax::merge;
@@ -313,6 +314,15 @@ fn own_grammar(
         [Keyword::DROP, Keyword::TYPE, ..] => {
             skip(parser, 2);
             user_types::dropped(parser).map(of_type)
+        }
+        [verb @ (Keyword::CREATE | Keyword::ALTER | Keyword::DROP), Keyword::DOMAIN, ..] => {
+            skip(parser, 2);
+            let read = match verb {
+                Keyword::CREATE => domains::create(parser),
+                Keyword::ALTER => domains::alter(parser),
+                _ => domains::dropped(parser),
+            };
+            read.map(|statement| of_ddl(Ddl::Domain(Box::new(statement))))
         }
         [verb @ (Keyword::CREATE | Keyword::ALTER | Keyword::DROP), Keyword::COLLATION, ..] => {
             skip(parser, 2);

@@ -32,7 +32,7 @@ const SIGN: u8 = 125;
 /// What operators have that have no precedence of their own.
 const OTHER: u8 = 70;
 const BETWEEN: u8 = 60;
-const IS: u8 = 40;
+pub(crate) const IS: u8 = 40;
 const NOT: u8 = 30;
 
 /// Stands before the lower bound of `BETWEEN SYMMETRIC`.

@@ -154,7 +154,7 @@ create table s (a nosuch);
 create table s (a money);
 -- ERROR 0A000: type money is not supported
 create domain s as int;
--- ERROR 0A000: CREATE DOMAIN is not supported
+-- CREATE DOMAIN
 create type s as (a int);
 -- ERROR 0A000: CREATE TYPE is not supported
 create table s (a int default nosuch);

@@ -8,6 +8,7 @@ mod copies;
 mod cursors;
 mod deferral;
 mod deferred;
+mod domains;
 mod endorsed;
 mod enums;
 mod hostile;

@@ -112,6 +112,7 @@ fn table(id: TableId, name: &str, columns: &[(&str, DataType)], key: &[u16]) -> 
         deferrable: Default::default(),
         declared: Default::default(),
         checks: Vec::new(),
+        domains: Default::default(),
         collations: Default::default(),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),

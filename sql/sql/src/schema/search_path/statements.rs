@@ -6,6 +6,7 @@ use types::{Error, Result, SqlState};
 use super::{Resolver, alone, with_schema};
 use crate::syntax::collations::{CollationSource, CollationStatement};
 use crate::syntax::ddl::{AlterSequence, Ddl, SequenceOptions};
+use crate::syntax::domains::{DomainChange, DomainStatement};
 use crate::syntax::grants::{GrantTarget, Owned};
 use crate::syntax::parsed::Body;
 use crate::syntax::user_types::TypeStatement;
@@ -85,12 +86,13 @@ impl Resolver<'_> {
                 _ => Ok(()),
             },
             Ddl::Type(statement) => self.type_statement(statement),
+            Ddl::Domain(statement) => self.domain_statement(statement),
             Ddl::Collation(statement) => self.collation_statement(statement),
             Ddl::ChangeOwner { owned: Owned::Collation, name, .. } => {
                 self.collation(name);
                 Ok(())
             }
-            Ddl::ChangeOwner { owned: Owned::Type, name, .. } => {
+            Ddl::ChangeOwner { owned: Owned::Type | Owned::Domain, name, .. } => {
                 self.type_name(name);
                 Ok(())
             }
@@ -107,6 +109,31 @@ impl Resolver<'_> {
             | Ddl::Rename { name, .. }
             | Ddl::CommentOnConstraint { table: name, .. } => self.must_find(name),
             _ => Ok(()),
+        }
+    }
+
+    fn domain_statement(&mut self, statement: &mut DomainStatement) -> Result<()> {
+        match statement {
+            DomainStatement::Create(create) => {
+                self.data_type(&mut create.data_type);
+                create.collation.iter_mut().for_each(|name| self.collation(name));
+                create.default.iter_mut().try_for_each(|default| self.visit(default))?;
+                let mut checks = create.checks.iter_mut();
+                checks.try_for_each(|check| self.visit(&mut check.condition))?;
+                self.made(&mut create.name)
+            }
+            DomainStatement::Alter { name, change } => {
+                self.type_name(name);
+                match change {
+                    DomainChange::SetDefault(Some(default)) => self.visit(default),
+                    DomainChange::Add { check, .. } => self.visit(&mut check.condition),
+                    _ => Ok(()),
+                }
+            }
+            DomainStatement::Drop { names, .. } => {
+                names.iter_mut().for_each(|name| self.type_name(name));
+                Ok(())
+            }
         }
     }
 
@@ -183,7 +210,7 @@ impl Resolver<'_> {
                 self.collation(name);
                 Ok(())
             }
-            K::Type => {
+            K::Type | K::Domain => {
                 self.type_name(name);
                 Ok(())
             }

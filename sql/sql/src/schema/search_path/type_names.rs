@@ -14,10 +14,10 @@ impl Resolver<'_> {
     /// is nowhere.
     pub(super) fn type_name(&self, name: &mut ObjectName) {
         let Some(bare) = alone(name) else { return };
-        let has = |schema: &&&str| self.catalog.find_enum(&key(schema, &bare)).is_some();
+        let has = |schema: &&&str| self.catalog.find_made_type(&key(schema, &bare)).is_some();
         match self.schemas.iter().find(has) {
             Some(schema) => with_schema(name, schema),
-            None if self.catalog.find_enum(&bare).is_some() => with_schema(name, "pg_catalog"),
+            None if self.catalog.find_made_type(&bare).is_some() => with_schema(name, "pg_catalog"),
             None => {}
         }
     }
