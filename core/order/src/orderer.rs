@@ -26,9 +26,8 @@
 //!
 //! **What an adapter of an asynchronous orderer does.** `submit` puts the envelope into a bounded
 //! [outbox](crate::Outbox); it stays there until a delivery holds it, and is sent again after a
-//! while. `poll` gives
-//! what was received, in order, and holds back what came early. Entries that a protocol makes for
-//! itself are delivered without content, so that sequences have no gaps.
+//! while. `poll` gives what was received, in order, and holds back what came early. Entries that a
+//! protocol makes for itself are delivered without content, so that sequences have no gaps.
 
 use std::sync::Arc;
 

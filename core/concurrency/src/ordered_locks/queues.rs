@@ -2,7 +2,8 @@
 //!
 //! Records are partitioned among the workers by hash. Each worker scans all lock requests in
 //! transaction order and keeps, for each of its records, the last writer and the readers after it.
-//! One thread then adds the edges and marks for transactions whose predicted keys may be wrong.
+//! One thread then marks transactions whose predicted keys may be wrong, and adds the edges of
+//! their [fences](super).
 
 use std::sync::{Arc, Mutex};
 

@@ -15,18 +15,20 @@
 //! rows have changed; only these are read, hashed and written. A group is unchanged if its first
 //! key, its last key and the number of its rows are those of a group of the checkpoint before, and
 //! no row has a stamp above that checkpoint: then all its rows were there, between the same keys,
-//! and none is missing. A table that was rewritten keeps its rows' stamps, so its groups are new.
+//! and none is missing. Rewriting a table (ALTER TABLE) changes rows and not their stamps, which
+//! prove nothing then: all its groups are written again.
 //!
-//! A pack of which less than half is still referred to is not referred to any more, so the folder
-//! holds at most about twice the state for each checkpoint kept.
+//! A *pack* is the file of the groups that one checkpoint wrote. Where the newest checkpoint uses
+//! less than half of a pack, the next writes those groups again and the pack is dropped, so the
+//! folder holds at most about twice the state for each checkpoint kept.
 //!
 //! *What belongs to a state*: every table's rows with their stamps, the schema, the parameters,
 //! both headers of the block, and what the block hands on: what keys came to, deferred
 //! transactions, the protocol's own value, and the [`past`].
 //!
-//! *The past.* Under a protocol that reads snapshots before the last one, rows that those show
-//! otherwise have their older images in the checkpoint, and a replica that begins with it reads
-//! them as the one that took it.
+//! *The past.* Under a protocol that reads snapshots before the last one, the checkpoint also holds
+//! the older versions of rows that those snapshots show, so that a replica started from it reads
+//! the same as the one that took it.
 
 mod groups;
 mod load;

@@ -1,5 +1,5 @@
-//! Takes a checkpoint: groups of rows that changed since the last one are written to a new pack,
-//! the others are referred to where they are.
+//! Takes a checkpoint: writes the groups of rows that changed since the last one to a new file (a
+//! *pack*); for the others its manifest names the place in an older pack.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

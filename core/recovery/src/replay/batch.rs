@@ -1,8 +1,8 @@
-//! A batch on its way: blocks of the ledger, their transactions cut into pieces, the pieces put
-//! into piece-sets, and how a piece is run.
+//! A batch on its way (its terms: [`replay`](super)): blocks of the ledger, their transactions cut
+//! into pieces, the pieces put into piece-sets, and how a piece is run.
 //!
-//! What the pieces of a transaction hand to each other lies with the transaction, written once by
-//! the piece that makes it. Who reads it runs later by the graph, so it is there.
+//! A value that one piece makes for another of its transaction is kept with the transaction and
+//! written once. The graph of pieces runs the reader after the writer, so the value is there.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! Constraints as steps: what a row must satisfy before it is stored, updated or deleted.
 //!
 //! All checks come before the write, so that a transaction that is going to be rejected has written
-//! as little as possible. Their order is fixed (domains, NOT NULL, CHECK by name, FOREIGN KEY,
-//! UNIQUE, primary key), so that every replica rejects for the same reason. A foreign key is an
-//! existence read of the parent where it points at a primary key, and the first row of an index
-//! range otherwise.
+//! as little as possible. Their order is fixed (domains, NOT NULL, CHECKs in the order of their
+//! names, FOREIGN KEY, UNIQUE, primary key), so that every replica rejects for the same reason. A
+//! foreign key is an existence read of the parent where it points at a primary key, and the first
+//! row of an index range otherwise.
 //!
 //! A foreign key that the statement itself may still satisfy waits for its end
 //! ([`end_checks`](super::end_checks)).

@@ -1,4 +1,4 @@
-//! Binding: from a syntax tree to a program.
+//! Binding: from a syntax tree to a program. Words of the picture are files here.
 //!
 //! ```text
 //! ast ─ from ─ expression ─ aggregates ─► bound expressions ─ plan ─► Query
@@ -8,7 +8,8 @@
 //!
 //! A statement becomes steps over registers; `$n` is register n-1. Bound expressions name columns
 //! by their number in the whole FROM clause until [`plan`] has placed them. The same [`Binder`]
-//! serves single statements, LANGUAGE sql and PL/pgSQL bodies; the difference is in its variables.
+//! serves single statements, LANGUAGE sql and PL/pgSQL bodies; they differ in the variables in
+//! scope.
 
 mod access;
 mod aggregates;
