@@ -3,7 +3,6 @@
 //! No statement about a collation touches a row or an index: both are ordered by bytes
 //! ([`collations`](crate::schema::collations)).
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use sqlparser::ast;
@@ -259,26 +258,15 @@ pub const DEFAULT_COLLATION: u32 = 100;
 
 /// Whether an expression in a text names a collation.
 fn text_names(catalog: &Catalog, text: &str, collation: &Collation) -> bool {
-    parse_expression(text).is_ok_and(|expr| tree_names(catalog, &expr, collation))
-}
-
-fn tree_names(catalog: &Catalog, tree: &impl ast::Visit, collation: &Collation) -> bool {
-    ast::visit_expressions(tree, |expr| match expr {
-        ast::Expr::Collate { collation: name, .. }
-            if catalog.collation(name).is_ok_and(|found| found.oid == collation.oid) =>
-        {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
-    })
-    .is_break()
+    parse_expression(text)
+        .is_ok_and(|expr| catalog.names_collation(&expr, |it| it.oid == collation.oid))
 }
 
 impl Catalog {
     fn dependents_of_collation(&self, collation: &Collation) -> Vec<(String, Uses)> {
         let mut found = Vec::new();
         for view in self.views() {
-            if tree_names(self, &*view.query, collation) {
+            if self.names_collation(&*view.query, |it| it.oid == collation.oid) {
                 found.push((format!("view {}", view.name), Uses::View(view.name.clone())));
             }
         }

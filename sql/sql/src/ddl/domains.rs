@@ -21,6 +21,7 @@ use crate::settings::session_info::SessionInfo;
 use crate::syntax::domains::{CreateDomain, DomainChange, DomainCheck, DomainStatement};
 use crate::syntax::names::{as_sql, bare, beside, fold, key, no_schema, object_name, quoted};
 use crate::syntax::parse::parse_expression;
+use crate::syntax::walk::{self, Tree};
 
 fn type_exists(key: &str) -> Error {
     Error::new(SqlState::DUPLICATE_OBJECT, format!("type \"{}\" already exists", bare(key)))
@@ -458,20 +459,10 @@ impl Catalog {
     }
 
     /// Whether a text casts to the domain; `None`: to any.
-    fn casts_to(&self, tree: &impl ast::Visit, id: Option<TableId>) -> bool {
-        use std::ops::ControlFlow;
-        ast::visit_expressions(tree, |expr| {
-            let named = match expr {
-                ast::Expr::Cast { data_type, .. } => Some(data_type),
-                ast::Expr::TypedString(typed) => Some(&typed.data_type),
-                _ => None,
-            };
-            let found = named.and_then(|named| self.domain_named(named));
-            match found.is_some_and(|found| id.is_none_or(|id| found.id == id)) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
+    fn casts_to(&self, tree: &dyn Tree, id: Option<TableId>) -> bool {
+        walk::casts(tree, |named| {
+            let found = self.domain_named(named);
+            found.is_some_and(|found| id.is_none_or(|id| found.id == id))
         })
-        .is_break()
     }
 }

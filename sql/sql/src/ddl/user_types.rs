@@ -9,7 +9,6 @@
 //!
 //! Departure: values that a transaction has added may be used in it at once.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use sqlparser::ast;
@@ -282,18 +281,8 @@ impl Catalog {
 
     /// Whether the text of a view has the type's name.
     fn view_names_type(&self, view: &View, of: &EnumType) -> bool {
-        walk::expressions(&*view.query, |expr| {
-            let named = match expr {
-                ast::Expr::Cast { data_type, .. } => Some(data_type),
-                ast::Expr::TypedString(typed) => Some(&typed.data_type),
-                _ => None,
-            };
-            let found = named.and_then(|named| self.data_type(named).ok());
-            match found.is_some_and(|found| is_of(&found, of)) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
+        walk::casts(&*view.query, |named| {
+            self.data_type(named).is_ok_and(|found| is_of(&found, of))
         })
-        .is_break()
     }
 }

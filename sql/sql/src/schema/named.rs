@@ -1,5 +1,6 @@
 //! Domains and collations by their names and numbers, and what the rules of a column are.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use procedure::Expr;
@@ -10,6 +11,7 @@ use crate::schema::catalog::{Catalog, Table};
 use crate::schema::collations::{Collation, no_collation, of_libc, of_system, system};
 use crate::schema::domains::{CheckConstraint, Domain, Fault, Rule};
 use crate::syntax::names::{self, object_name};
+use crate::syntax::walk::{self, Tree};
 
 impl Catalog {
     /// All domains, by number.
@@ -139,5 +141,18 @@ impl Catalog {
         let found = object_name(name).ok();
         let found = found.and_then(|key| self.find_collation(&key).map(|(_, it)| Arc::clone(it)));
         found.ok_or_else(|| no_collation(&parts.join(".")))
+    }
+
+    /// Whether COLLATE names such a collation.
+    pub fn names_collation(&self, tree: &dyn Tree, is_one: impl Fn(&Collation) -> bool) -> bool {
+        walk::expressions(tree, |expr| match expr {
+            ast::Expr::Collate { collation, .. }
+                if self.collation(collation).is_ok_and(|it| is_one(&it)) =>
+            {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break()
     }
 }

@@ -112,11 +112,11 @@ fn check_reads(
 
 /// Whether a query could compare texts otherwise than by their bytes.
 fn is_collated(catalog: &Catalog, query: &ast::Query, depth: usize) -> bool {
-    let by_locale = |collation: &Arc<Collation>| collation.locale.is_some();
-    let named = ast::visit_relations(query, |name| {
+    let by_locale = |collation: &Collation| collation.locale.is_some();
+    let named = walk::relations(query, |name| {
         let key = object_name(name).unwrap_or_default();
         let found = match (catalog.find_table(&key), catalog.view(&key)) {
-            (Some(table), _) => table.collations.values().any(by_locale),
+            (Some(table), _) => table.collations.values().any(|it| by_locale(it)),
             (None, Some(view)) => {
                 depth >= VIEWS_DEPTH_MAX || is_collated(catalog, &view.query, depth + 1)
             }
@@ -127,18 +127,7 @@ fn is_collated(catalog: &Catalog, query: &ast::Query, depth: usize) -> bool {
             false => ControlFlow::Continue(()),
         }
     });
-    let said = || {
-        ast::visit_expressions(query, |expr| match expr {
-            ast::Expr::Collate { collation, .. }
-                if catalog.collation(collation).is_ok_and(|it| by_locale(&it)) =>
-            {
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        })
-        .is_break()
-    };
-    named.is_break() || said()
+    named.is_break() || catalog.names_collation(query, by_locale)
 }
 
 fn analytical(

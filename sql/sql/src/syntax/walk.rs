@@ -130,6 +130,22 @@ pub fn relations<E>(
     read(tree, &mut Relations(each))
 }
 
+/// Whether a cast, or a literal with a type before it, names such a type.
+pub fn casts(tree: &dyn Tree, is_one: impl Fn(&DataType) -> bool) -> bool {
+    expressions(tree, |expr| {
+        let named = match expr {
+            Expr::Cast { data_type, .. } => Some(data_type),
+            Expr::TypedString(typed) => Some(&typed.data_type),
+            _ => None,
+        };
+        match named.is_some_and(&is_one) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })
+    .is_break()
+}
+
 struct Expressions<F>(F);
 
 impl<E, F: FnMut(&Expr) -> ControlFlow<E>> Visitor for Expressions<F> {
