@@ -106,6 +106,7 @@ impl Members {
     }
 
     /// What a member counts, as its operators see it.
+    #[cfg(feature = "bench")]
     pub fn metrics(&self, member: u16) -> Result<String> {
         let address = ([127, 0, 0, 1], self.port(member) + 1);
         let answer = http::get(address.into(), "/metrics", Some(ANSWER_WITHIN))?;
