@@ -264,7 +264,7 @@ fuzz:
 	$(TALLY) fuzz --seconds $(FUZZ_SECONDS) --late-ms-max 50
 
 # What tests allow a factor for, since their build is slow and their machine is loaded.
-figures-reliability: export TALLY_PROMISES = strict
+figures-reliability: export PROMISES = strict
 figures-reliability:
 	scripts/install-deps psql python
 	cargo test $(TOOLS) --test it -- --test-threads 1 --nocapture interrupts:: fuzz:: \

@@ -1,7 +1,8 @@
 //! Promised times: measured, printed, and held to.
 //!
 //! A test's build is not optimised and has other tests beside it, so it may take a factor more;
-//! `TALLY_PROMISES=strict` asks for the promise itself (`make figures-reliability`).
+//! `PROMISES=strict` asks for the promise itself (`make figures-reliability`). Its name begins as no
+//! setting's does: a node, which inherits it, refuses settings that it does not know.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ impl Promise {
 
     /// The longest that it may take here.
     pub fn bound(&self) -> Duration {
-        let is_strict = std::env::var_os("TALLY_PROMISES").is_some_and(|how| how == "strict");
+        let is_strict = std::env::var_os("PROMISES").is_some_and(|how| how == "strict");
         self.time.mul_f64(if is_strict { 1.0 } else { self.factor })
     }
 

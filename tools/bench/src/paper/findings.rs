@@ -162,6 +162,20 @@ impl Findings {
         self.claims.push(Claim { claim, paper: paper.to_string(), ours: times(ours), verdict });
     }
 
+    /// One of a ratio that this run says nothing about, while it does about others.
+    pub(super) fn leave_open(
+        &mut self,
+        claim: &str,
+        paper: impl Into<Expected>,
+        ours: f64,
+        why: &str,
+    ) {
+        let paper = paper.into().to_string();
+        let (ours, verdict) = (times(ours), Verdict::NotMeasured);
+        self.claims.push(Claim { claim: claim.to_owned(), paper, ours, verdict });
+        self.remarks.push(format!("not measured: {claim}: {why}."));
+    }
+
     /// No claim is judged if the `subject` ran in another way than its own; of others it is said.
     pub(super) fn refuse_misnamed(&mut self, subject: &str) {
         let mut places: Vec<(Misnamed, Vec<String>)> = Vec::new();

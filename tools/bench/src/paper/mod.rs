@@ -148,6 +148,18 @@ mod tests {
         }
     }
 
+    /// A run that says nothing about one claim may say something about the next.
+    #[test]
+    fn a_claim_that_was_not_measured_leaves_the_others() {
+        let mut findings = Findings::default();
+        findings.leave_open("at no skew", 1.11, 1.0, "hardly any fails");
+        findings.ratio("at much skew", 3.3, 3.2);
+        findings.refuse_misnamed("fabric_pp");
+        let verdicts: Vec<_> = findings.claims.iter().map(|claim| claim.verdict).collect();
+        assert_eq!(verdicts, [Verdict::NotMeasured, Verdict::Holds]);
+        assert!(findings.render().contains("at no skew: hardly any fails"));
+    }
+
     fn effort() -> Effort {
         Effort {
             threads: 2,
