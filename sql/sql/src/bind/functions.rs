@@ -100,6 +100,10 @@ impl Binder<'_> {
             "localtimestamp" => return now_as(DataType::Timestamp(None)),
             "localtime" => return now_as(DataType::Time(None)),
             "current_time" => return now_as(DataType::Timetz(None)),
+            "pi" => {
+                let pi = Expr::Const(Value::Float(std::f64::consts::PI));
+                return Ok(Some(Typed::new(pi, DataType::Float8)));
+            }
             _ => {}
         }
         let session = self.session;

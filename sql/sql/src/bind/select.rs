@@ -302,9 +302,9 @@ impl Binder<'_> {
         if distinct {
             outputs.iter().try_for_each(|output| distinct_by(&output.value))?;
         }
-        let keys = self.sort_keys(&scope, tail.order, &outputs, distinct)?;
+        let mut keys = self.sort_keys(&scope, tail.order, &outputs, distinct)?;
         let first_of = match &select.distinct {
-            Some(ast::Distinct::On(exprs)) => self.first_of(&scope, exprs, &outputs, &keys)?,
+            Some(ast::Distinct::On(exprs)) => self.first_of(&scope, exprs, &outputs, &mut keys)?,
             _ => Vec::new(),
         };
         let columns = columns_of(&outputs);
@@ -440,7 +440,7 @@ impl Binder<'_> {
         scope: &Scope,
         exprs: &[ast::Expr],
         outputs: &[Output],
-        keys: &[SortKey],
+        keys: &mut Vec<SortKey>,
     ) -> Result<Vec<Expr>> {
         let item = |expr: &ast::Expr| ast::OrderByExpr {
             expr: expr.clone(),
@@ -449,22 +449,24 @@ impl Binder<'_> {
         };
         let items: Vec<ast::OrderByExpr> = exprs.iter().map(item).collect();
         let on = self.sort_keys(scope, &items, outputs, false)?;
-        let on: Vec<Expr> = on.into_iter().map(|key| key.expr).collect();
+        let of: Vec<Expr> = on.iter().map(|key| key.expr.clone()).collect();
         // The keys in front are of these alone, until all of them have been there.
-        let mut missing: Vec<&Expr> = on.iter().collect();
-        for key in keys {
+        let mut missing = on;
+        for key in keys.iter() {
             if missing.is_empty() {
                 break;
             }
-            if !on.contains(&key.expr) {
+            if !of.contains(&key.expr) {
                 return Err(Error::new(
                     SqlState::INVALID_COLUMN_REFERENCE,
                     "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
                 ));
             }
-            missing.retain(|expr| **expr != key.expr);
+            missing.retain(|on| on.expr != key.expr);
         }
-        Ok(on)
+        // What is not ordered by is, as it is in PostgreSQL, which finds repeats by sorting.
+        keys.extend(missing);
+        Ok(of)
     }
 
     fn sort_keys(

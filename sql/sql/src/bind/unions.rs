@@ -11,6 +11,7 @@ use super::collated::Collated;
 use super::operators::comparable;
 use super::shape::projected;
 use super::state::BoundQuery;
+use crate::syntax::changes::is_plain;
 
 impl Binder<'_> {
     pub(super) fn set_operation(
@@ -80,6 +81,7 @@ impl Binder<'_> {
         body: &ast::SetExpr,
         targets: &[DataType],
     ) -> Result<BoundQuery> {
+        let body = without_parentheses(body);
         // DISTINCT and groups compare, and so need types of their own.
         self.keep_unknown = match body {
             ast::SetExpr::Select(select) => {
@@ -146,4 +148,14 @@ fn groups(select: &ast::Select) -> bool {
 
 fn sets(op: SetOp, all: bool, left: Query, right: Query) -> Query {
     Query::Sets { op, all, inputs: Box::new([left, right]) }
+}
+
+/// `(SELECT 1)` is `SELECT 1`, if nothing else is within the parentheses.
+fn without_parentheses(body: &ast::SetExpr) -> &ast::SetExpr {
+    match body {
+        ast::SetExpr::Query(query) if is_plain(query) && query.locks.is_empty() => {
+            without_parentheses(&query.body)
+        }
+        body => body,
+    }
 }

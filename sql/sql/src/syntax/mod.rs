@@ -43,6 +43,7 @@ pub(crate) mod rewrites;
 pub mod roles;
 pub mod routine;
 pub(crate) mod sequence;
+mod sets;
 pub(crate) mod size;
 pub(crate) mod table_as;
 pub(crate) mod tokens;

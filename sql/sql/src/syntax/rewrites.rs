@@ -8,6 +8,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use crate::syntax::assigned;
 use crate::syntax::collations;
 use crate::syntax::ddl::{Ddl, Renamed};
+use crate::syntax::sets;
 use crate::syntax::tokens;
 use crate::syntax::words::begins;
 
@@ -26,6 +27,8 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
     spell_table(statement);
     reset_zone(statement);
     list_queries(statement);
+    sets::explain_query(statement);
+    sets::wrap_sets(statement);
     assigned::spell_arrays(statement);
     assigned::assign_whole(statement);
     let may_lock = statement
