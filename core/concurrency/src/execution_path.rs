@@ -38,6 +38,8 @@ pub enum ExecutionPath {
     SerialChained,
     /// One after another, since what they touch is not known before they run.
     SerialUnforeseen,
+    /// One after another, since scans looked at too many of the rows that the block had written.
+    SerialScans,
     /// One after another, since the next block must know what those read that run again.
     SerialNoted,
     /// In a block that was prepared before the one before it was finished.
@@ -49,7 +51,7 @@ pub enum ExecutionPath {
 }
 
 impl ExecutionPath {
-    pub const ALL: [ExecutionPath; 16] = [
+    pub const ALL: [ExecutionPath; 17] = [
         ExecutionPath::Cut,
         ExecutionPath::Whole,
         ExecutionPath::Uncut,
@@ -62,6 +64,7 @@ impl ExecutionPath {
         ExecutionPath::SerialFew,
         ExecutionPath::SerialChained,
         ExecutionPath::SerialUnforeseen,
+        ExecutionPath::SerialScans,
         ExecutionPath::SerialNoted,
         ExecutionPath::Overlapped,
         ExecutionPath::EarlyAbortOffered,
@@ -83,6 +86,7 @@ impl ExecutionPath {
             ExecutionPath::SerialFew => "serial_few",
             ExecutionPath::SerialChained => "serial_chained",
             ExecutionPath::SerialUnforeseen => "serial_unforeseen",
+            ExecutionPath::SerialScans => "serial_scans",
             ExecutionPath::SerialNoted => "serial_noted",
             ExecutionPath::Overlapped => "overlapped",
             ExecutionPath::EarlyAbortOffered => "early_abort_offered",

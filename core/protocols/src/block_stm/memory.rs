@@ -34,12 +34,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use procedure::access::Row;
+use procedure::access::{Range, Row};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use storage::{Catalog, LATEST, Slot, Table};
 use types::{ColumnId, Height, Key, Stamp, TableId, Value};
 
+use super::in_order::{InOrder, Looks};
 use super::mutant::Mutant;
 use super::scheduler::Version;
 
@@ -180,9 +181,11 @@ pub struct Memory {
     segments: [OnceLock<Segment>; SEGMENTS],
     count: AtomicU32,
     shards: [Mutex<FxHashMap<(TableId, Key), u32>>; SHARDS],
+    in_order: InOrder,
+    pub looks: Looks,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
@@ -203,7 +206,8 @@ pub struct Room(Vec<Segment>);
 const SEGMENTS_KEPT: usize = 4;
 
 impl Memory {
-    pub fn new(catalog: Arc<Catalog>, height: Height, room: Room) -> Memory {
+    /// For a block of so many transactions.
+    pub fn new(catalog: Arc<Catalog>, height: Height, transactions: usize, room: Room) -> Memory {
         let mut room = room.0.into_iter();
         Memory {
             catalog,
@@ -211,6 +215,8 @@ impl Memory {
             segments: std::array::from_fn(|_| room.next().map_or_else(OnceLock::new, Into::into)),
             count: AtomicU32::new(0),
             shards: std::array::from_fn(|_| Mutex::default()),
+            in_order: InOrder::default(),
+            looks: Looks::of(transactions),
         }
     }
 
@@ -230,21 +236,22 @@ impl Memory {
         &self.catalog
     }
 
-    fn record(&self, number: u32) -> Option<&Record> {
+    pub fn record(&self, number: u32) -> Option<&Record> {
         let (segment, place) = segment_of(number);
         self.segments.get(segment)?.get()?.get(place)?.get()
     }
 
-    /// All records that were written so far.
-    pub fn records(&self) -> impl Iterator<Item = &Record> {
-        (0..self.count()).filter_map(|number| self.record(number))
+    /// Those of the records written so far that may lie in a range. `None`: the block's scans have
+    /// looked at too many.
+    pub fn records_of(&self, range: &Range) -> Option<Vec<&Record>> {
+        self.in_order.records_of(self, range, &self.looks)
     }
 
     pub fn count(&self) -> u32 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Records with numbers in a range, for those who divide them among themselves.
+    /// Records with these numbers.
     pub fn records_in(&self, numbers: std::ops::Range<u32>) -> impl Iterator<Item = &Record> {
         numbers.filter_map(|number| self.record(number))
     }

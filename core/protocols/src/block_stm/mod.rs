@@ -17,7 +17,8 @@
 //!
 //! - [`scheduler`]: who executes or validates what next, lower transactions first;
 //! - [`memory`]: the versions that the block's transactions wrote;
-//! - [`state`], [`scan`]: what one execution finds there and in the state before the block.
+//! - [`state`], [`scan`]: what one execution finds there and in the state before the block;
+//! - [`in_order`]: the versions' records for those who scan ranges.
 //!
 //! *Invariants.* At the end every transaction's last incarnation has read what the transactions
 //! before it wrote and nothing else. So the outcome is the serial one whatever the number of
@@ -34,6 +35,8 @@
 //!   a deletion), an incarnation that writes in other places *or of another kind* than the last
 //!   makes its successors be validated again.
 //! - Ranges are validated by reading them again, inserts and deletes included.
+//! - A block whose scans would look at too many of its records is given up, and run one transaction
+//!   after another; in the paper there are no ranges.
 //! - Idle workers sleep; in the paper they poll.
 //!
 //! *Known limits.* An incarnation may see a state that never was, which validation finds out; what
@@ -45,6 +48,7 @@
 //! serial execution does at theta 0, 33 % at 0.99. The largest parts are the rows' cache misses,
 //! twice: at execution and, since nothing is installed before, at the end.
 
+mod in_order;
 mod memory;
 mod mutant;
 mod scan;
@@ -53,22 +57,22 @@ mod scheduler;
 mod schedules;
 mod state;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use concurrency::arenas::Arenas;
 use concurrency::guarded::Guarded;
 use concurrency::install::{Resolved, resolve};
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Isolation, Moment, NoRecord, Options, Outcome,
-    Overlay, PendingWrite, Prefetching, Prepared, Protocol, ProtocolInfo, RecordId, Snapshots,
-    WorkerPool, WriteState,
+    Block, BlockOutcome, BlockReport, Carried, ExecutionPath, Isolation, Moment, NoRecord, Options,
+    Outcome, Overlay, PendingWrite, Prefetching, Prepared, Protocol, ProtocolInfo, RecordId,
+    Snapshots, WorkerPool, WriteState, ordered_locks,
 };
 use procedure::{Frame, Meter, ProgramResult};
 use smallvec::SmallVec;
 use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
 use types::{Position, Stamp, Stop, Value};
 
-use memory::{Change, Memory, Place, Record, Room};
+use memory::{Change, Memory, Place, Record, Room, lock};
 use mutant::Mutant;
 use scheduler::{Scheduler, Task, Version};
 use state::{ReadLog, Speculation, take_changes};
@@ -138,7 +142,7 @@ impl Protocol for BlockStm {
         let room = std::mem::take(&mut *lock(&self.room));
         let run = Arc::new(BlockRun {
             block: Arc::clone(block),
-            memory: Memory::new(store.catalog(), block.height, room),
+            memory: Memory::new(store.catalog(), block.height, count, room),
             scheduler: Scheduler::new(count),
             executions: (0..count).map(|_| Mutex::default()).collect(),
             workers: pool.workers(),
@@ -151,6 +155,10 @@ impl Protocol for BlockStm {
         let mut run = Arc::into_inner(run).expect("the pool has let go of a finished job");
         if let Some(why) = lock(&run.halt).take() {
             return Err(why);
+        }
+        if run.memory.looks.are_spent() {
+            *lock(&self.room) = run.memory.into_room();
+            return one_by_one(block, store, writes);
         }
         let mut outcomes = Vec::with_capacity(count);
         let mut report = BlockReport::default();
@@ -169,8 +177,17 @@ impl Protocol for BlockStm {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
+/// Nothing of the block is installed yet, so all of it may run again.
+fn one_by_one(
+    block: &Block,
+    store: &Store,
+    writes: &mut BlockWrites,
+) -> Result<BlockOutcome, String> {
+    let serial_order: Vec<Position> = (0..block.transactions.len() as Position).collect();
+    let mut report = BlockReport::default();
+    let why = (ExecutionPath::SerialScans, &mut report.paths);
+    let outcomes = ordered_locks::one_by_one(block, &serial_order, &store.catalog(), writes, why)?;
+    Ok(BlockOutcome { outcomes, serial_order, report, ..BlockOutcome::default() })
 }
 
 /// The last execution of a transaction.
@@ -243,10 +260,16 @@ impl BlockRun {
     }
 
     fn perform(&self, task: Task, view: &mut View<'_>, frame: &mut Frame) -> Option<Task> {
-        match task {
+        let next = match task {
             Task::Execute(version) => self.execute(version, view, frame),
             Task::Validate(version) => self.validate(version),
+        };
+        if self.memory.looks.are_spent() {
+            // Whatever was executed or validated since is of no account.
+            self.scheduler.give_up();
+            return None;
         }
+        next
     }
 
     /// Fetch what this worker will probably look at next.

@@ -10,9 +10,9 @@
 //! again, as far as the first time, and compares digests; where the block has changed nothing in
 //! the range, neither then nor now, it does not even do that.
 //!
-//! *Cost.* A scan looks at every record that the block has written so far, for those of its table
-//! and range. That is cheap beside the scan of a long range and dear beside that of a short one in
-//! a block of many writes; an ordered index of the block's records would cost every write.
+//! *Cost.* A scan looks at the records that the block has written so far [in its range]
+//! (super::in_order), or for another index than the primary key in its table, be it that its first
+//! row is enough. How many a block's scans look at is bounded.
 
 use std::ops::ControlFlow;
 
@@ -104,11 +104,13 @@ impl BlockRows {
     pub fn of(memory: &Memory, reader: Position, asked: &Asked<'_>) -> Result<BlockRows, Trouble> {
         let mut block = BlockRows { rows: Vec::new(), hidden: FxHashSet::default() };
         let in_range = |r: &&Record| {
-            r.table == asked.range.table
-                && (asked.range.index != 0 || covers(asked.range, r.key.as_bytes()))
+            (asked.range.index != 0 || covers(asked.range, r.key.as_bytes()))
                 && r.is_written_below(reader)
         };
-        for record in memory.records().filter(in_range) {
+        let records = memory.records_of(asked.range).ok_or_else(|| {
+            Trouble::Stop(Stop::Halt("scans have looked at too many records".to_owned()))
+        })?;
+        for record in records.into_iter().filter(in_range) {
             block.add(memory, reader, asked, record)?;
         }
         block.rows.sort_unstable_by(|a, b| a.entry.cmp(&b.entry));

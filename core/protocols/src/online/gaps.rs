@@ -64,7 +64,7 @@ const WATCHERS: u64 = CHANGERS << 16;
 const CHANGE: u64 = 1 << 32;
 
 /// Names a word.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Gap(u32);
 
 impl Gap {

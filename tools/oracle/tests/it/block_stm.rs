@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use concurrency::{BlockOutcome, Outcome, Work, WorkerPool};
+use concurrency::{BlockOutcome, ExecutionPath, Outcome, Work, WorkerPool};
 use kit::random::Random;
 use oracle::Twin;
 use oracle::programs::{Builder, Operation, fill, random_large, random_work, schemas};
@@ -126,4 +126,29 @@ fn a_hot_row_fails_nobody() {
     let outcome = backwards((0..60).map(hot).collect());
     assert!(outcome.outcomes.iter().all(Outcome::is_committed));
     assert!(outcome.serial_order.is_sorted());
+}
+
+/// Forty transactions that write fifty rows each and look for as many ranges of an index, which may
+/// be anywhere among them: they end one after another, and as if nothing had been before.
+#[test]
+fn a_block_whose_scans_look_at_too_much_runs_one_after_another() {
+    for workers in [1, 2] {
+        let protocol = Subject::named("block_stm").protocol;
+        let pool = WorkerPool::new(workers);
+        let mut twin = Twin::new(&schemas());
+        twin.run(&protocol, &pool, fill(5)).unwrap();
+        let busy = |at: i64| {
+            let of_one = (0..50).flat_map(|row| {
+                [(Operation::Insert, 100 + 50 * at + row), (Operation::CountIndexRange, row)]
+            });
+            program(&of_one.collect::<Vec<_>>())
+        };
+        let outcome = twin.run(&protocol, &pool, (0..40).map(busy).collect()).unwrap();
+        assert_eq!(outcome.report.paths.of(ExecutionPath::SerialScans), 40);
+        assert!(outcome.outcomes.iter().all(Outcome::is_committed));
+        // The next block begins with nothing of it.
+        let calm = (0..20).map(|key| program(&[(Operation::Add, key), (Operation::SumRange, 3)]));
+        let outcome = twin.run(&protocol, &pool, calm.collect()).unwrap();
+        assert_eq!(outcome.report.paths.of(ExecutionPath::SerialScans), 0);
+    }
 }

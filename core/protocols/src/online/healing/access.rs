@@ -11,16 +11,16 @@ use procedure::healing::{Notes, Restorable};
 use smallvec::{SmallVec, smallvec};
 use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
+use super::old_notes::OldNotes;
 use crate::online::gaps::{Gap, Gaps};
 use crate::online::mutant::Mutant;
 use crate::online::order::CommitSequenceNumber;
-use crate::online::reads::Reads;
 use crate::online::workspace::{RowState, Workspace};
 
 pub struct Healer {
     pub workspace: Workspace,
     /// Notes and writes of the run that is being corrected, and how far the walk has come in them.
-    old: Reads,
+    old: OldNotes,
     next: Notes,
     writes: vec::IntoIter<PendingWrite>,
     /// Places of notes that no longer hold, ascending.
@@ -47,7 +47,7 @@ impl Healer {
     pub fn new(workspace: Workspace, mutant: Option<Mutant>) -> Healer {
         Healer {
             workspace,
-            old: Reads::default(),
+            old: OldNotes::default(),
             next: Notes::default(),
             writes: Vec::new().into_iter(),
             stale: Stale::default(),
@@ -93,7 +93,7 @@ impl Healer {
         // A command may have failed on the rows that were read before.
         self.workspace.remember_writes();
         let mut reads = self.workspace.shared_reads().borrow_mut();
-        std::mem::swap(&mut *reads, &mut self.old);
+        self.old.swap(&mut reads);
         reads.clear();
         drop(reads);
         self.writes = self.workspace.overlay().take_writes().into_iter();
@@ -113,10 +113,7 @@ impl Healer {
         let key = write.key.as_bytes();
         let mut gaps: SmallVec<[Gap; 6]> = Gaps::of_entry(write.table, 0, key).collect();
         gaps.push(Gaps::of_key(write.table, key));
-        let rows = &self.old.rows[self.next.rows as usize..];
-        let noted = &self.old.gaps[self.next.gaps as usize..];
-        rows.iter().any(|row| (row.table, Some(row.slot)) == (write.table, write.slot))
-            || noted.iter().any(|(noted, _)| gaps.contains(noted))
+        self.old.has(self.next, (write.table, write.slot), &gaps)
     }
 
     /// Whether a note lies among the next ones.
@@ -165,8 +162,9 @@ impl Restorable for Healer {
         let shared = Rc::clone(self.workspace.shared_reads());
         let mut reads = shared.borrow_mut();
         let from = reads.rows.len();
-        reads.rows.extend_from_slice(&self.old.rows[rows]);
-        reads.gaps.extend_from_slice(&self.old.gaps[gaps.clone()]);
+        let old = self.old.reads();
+        reads.rows.extend_from_slice(&old.rows[rows]);
+        reads.gaps.extend_from_slice(&old.gaps[gaps.clone()]);
         if matches!(self.mutant, Some(Mutant::FilterTooWide | Mutant::PhantomsUnhealed)) {
             for row in &mut reads.rows[from..] {
                 let table = self.workspace.table(row.table);

@@ -68,6 +68,7 @@
 
 mod access;
 pub mod graphs;
+mod old_notes;
 
 use std::rc::Rc;
 use std::sync::Arc;
