@@ -36,12 +36,13 @@ pub mod wire;
 
 pub use block::{Net, Outcome};
 pub use book::{Book, Terms};
-pub use database::Database;
+pub use database::{Alone, Database};
+pub use dialect::Isolation;
 pub use exchange::Exchange;
 pub use member::{Ended, Joining, Member};
 pub use organisation::{Executed, Organisation};
 pub use polls::Voted;
 pub use schema::Schema;
 pub use shared::{Folders, Shared};
-pub use status::{Deviation, Status};
+pub use status::{Deviation, Run, Status};
 pub use verify::{Verified, verify};

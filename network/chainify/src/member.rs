@@ -78,12 +78,15 @@ pub struct Joining {
     pub clock: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// On which a block's transactions run, those beside each other that touch other rows.
     pub connections: usize,
+    /// Of a block at most, where this organisation orders.
+    pub block_transactions: usize,
 }
 
 impl Member {
     /// Goes on where it stopped; with terms, begins.
     pub async fn open(joining: Joining, first: Option<&Terms>) -> Result<Member> {
-        let Joining { folders, url, member, key, exchange, clock, connections } = joining;
+        let Joining { folders, url, member, key, exchange, clock, connections, block_transactions } =
+            joining;
         let book = Arc::clone(&folders.book);
         let mut organisation = match first {
             Some(terms) => Organisation::create(book, &url, terms).await?,
@@ -102,7 +105,8 @@ impl Member {
         let last = |files| LastVote::open(files).map_err(|error| unreadable("votes", &error));
         let (last_order, last_result) = (last(&folders.orders)?, last(&folders.book)?);
         let last_again = last(&folders.again)?;
-        let shared = Arc::new(Shared::new(&folders, terms, electors, member, &url)?);
+        let shared =
+            Arc::new(Shared::new(&folders, terms, electors, member, &url, block_transactions)?);
         shared.reached(organisation.book.ordered(), organisation.book.agreed());
         let others = shared.electors().keys.keys().copied().filter(|it| *it != member).collect();
         let couriers = Couriers::new(others, &exchange);
@@ -188,6 +192,7 @@ impl Member {
             }
             Err(error) => return Err(error),
         };
+        self.shared.ran(self.organisation.ran());
         let ended = self.agree(&batch, executed).await?;
         self.shared.reached(self.organisation.book.ordered(), self.organisation.book.agreed());
         Ok(ended)
@@ -307,7 +312,8 @@ impl Member {
                 votes.into_iter().for_each(|vote| self.shared.heard(stage, height, vote));
                 let electors = self.shared.electors();
                 let ballot = Ballot::new(stage, electors, height);
-                if let Some(verdict) = certificate.and_then(|it| ballot.believe(it, own)) {
+                let believed = |it| self.shared.signing(|| ballot.believe(it, own));
+                if let Some(verdict) = certificate.and_then(believed) {
                     return Ok(verdict);
                 }
             }
@@ -349,7 +355,8 @@ impl Member {
             }
         }
         let ledger_id = stage.ledger_id(self.shared.terms.ledger_id);
-        Ok(Some(self.key.vote(ledger_id, self.shared.member, said)))
+        let vote = self.shared.signing(|| self.key.vote(ledger_id, self.shared.member, said));
+        Ok(Some(vote))
     }
 
     /// The end of a block that was run; or why it came to nothing: its digest table does not hold

@@ -26,6 +26,7 @@ use crate::database::{Database, Done, Workers};
 use crate::schema::Schema;
 use crate::stages::{self, access};
 use crate::statement;
+use crate::status::Run;
 
 pub struct Organisation {
     pub database: Database,
@@ -36,6 +37,7 @@ pub struct Organisation {
     behind: Option<Error>,
     /// Tables that changed since the last checkpoint.
     changed: BTreeSet<u32>,
+    ran: Run,
 }
 
 /// What a block has come to here.
@@ -73,6 +75,7 @@ impl Organisation {
             referred_first: inspected.referred_first,
             behind: None,
             changed: BTreeSet::new(),
+            ran: Run::default(),
         })
     }
 
@@ -94,9 +97,9 @@ impl Organisation {
         // What changed is not known any more: all is copied once.
         let changed = terms.schema.numbered().map(|(number, _)| number).collect();
         let referred_first = inspected.referred_first;
-        let (workers, behind) = (Workers::new(url), None);
+        let (workers, behind, ran) = (Workers::new(url), None, Run::default());
         let mut organisation =
-            Organisation { database, book, workers, referred_first, behind, changed };
+            Organisation { database, book, workers, referred_first, behind, changed, ran };
         organisation.resume().await?;
         Ok(organisation)
     }
@@ -116,6 +119,11 @@ impl Organisation {
         self.database = database;
         self.workers.forget();
         self.resume().await
+    }
+
+    /// How blocks were run since it was opened.
+    pub fn ran(&self) -> Run {
+        self.ran
     }
 
     /// What a crash has left between database and book.
@@ -237,6 +245,8 @@ impl Organisation {
                 .filter_map(|index| Some((index, &texts(index)?.texts[..])))
                 .collect();
             let ended = self.workers.run(&mut self.database, height, &waiting).await?;
+            self.ran.stages += u64::from(!ended.is_empty());
+            self.ran.transactions += ended.len() as u64;
             done.extend(ended.into_iter().map(|ended| (ended.index, ended)));
         }
         let outcome = |(index, transaction): (u32, &Option<Transaction>)| match done.get(&index) {

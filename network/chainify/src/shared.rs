@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kit::sync::lock;
@@ -20,7 +21,7 @@ use crate::book::Terms;
 use crate::database::Database;
 use crate::polls::Polls;
 use crate::statement;
-use crate::status::{Deviation, Status};
+use crate::status::{Deviation, Run, Status};
 use crate::wire::{self, ROWS_MAX, Request, Votes};
 
 /// Own votes, and blocks whose changes are known, that are kept in memory.
@@ -49,6 +50,7 @@ pub struct Shared {
     orderer: Option<Mutex<Solo>>,
     waiting: Notify,
     status: watch::Sender<Status>,
+    signatures_ns: AtomicU64,
     /// For questions about rows; made when one comes.
     database: tokio::sync::Mutex<Option<Database>>,
 }
@@ -70,6 +72,7 @@ impl Shared {
         electors: Electors,
         member: u64,
         url: &str,
+        block_transactions: usize,
     ) -> Result<Shared> {
         let mut certificates = BTreeMap::new();
         let Folders { book, orders, again } = folders;
@@ -80,7 +83,8 @@ impl Shared {
             certificates.insert(stage, kept);
         }
         let is_orderer = electors.keys.keys().next() == Some(&member);
-        let orderer = is_orderer.then(|| Mutex::new(Solo::new(Limits::default(), [0; 32])));
+        let limits = Limits { transactions_max: block_transactions, ..Limits::default() };
+        let orderer = is_orderer.then(|| Mutex::new(Solo::new(limits, [0; 32])));
         Ok(Shared {
             member,
             terms,
@@ -94,6 +98,7 @@ impl Shared {
             orderer,
             waiting: Notify::new(),
             status: watch::Sender::new(Status::default()),
+            signatures_ns: AtomicU64::new(0),
             database: tokio::sync::Mutex::new(None),
         })
     }
@@ -110,7 +115,17 @@ impl Shared {
     pub fn status(&self) -> Status {
         let status = self.status.borrow().clone();
         let votes = self.polls.since(status.agreed.saturating_sub(SHOWN - 1));
-        Status { votes, enough: self.electors.votes as u64, ..status }
+        let signatures_us = self.signatures_ns.load(Ordering::Relaxed) / 1000;
+        Status { votes, enough: self.electors.votes as u64, signatures_us, ..status }
+    }
+
+    /// Makes or checks signatures, which is timed.
+    pub(crate) fn signing<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = work();
+        let spent = began.elapsed().as_nanos() as u64;
+        self.signatures_ns.fetch_add(spent, Ordering::Relaxed);
+        done
     }
 
     pub fn watch(&self) -> watch::Receiver<Status> {
@@ -123,6 +138,10 @@ impl Shared {
 
     pub(crate) fn reached(&self, ordered: Height, agreed: Height) {
         self.status.send_modify(|status| (status.ordered, status.agreed) = (ordered, agreed));
+    }
+
+    pub(crate) fn ran(&self, run: Run) {
+        self.status.send_modify(|status| status.run = run);
     }
 
     pub(crate) fn event(&self, what: String) {
@@ -166,7 +185,8 @@ impl Shared {
     /// A vote of any organisation, whenever it comes.
     pub(crate) fn heard(&self, stage: Stage, height: Height, vote: Vote) {
         let Status { ordered, agreed, .. } = *self.status.borrow();
-        let reported = self.polls.count(&self.electors, (height, stage), (ordered, agreed), vote);
+        let (place, kept) = ((height, stage), (ordered, agreed));
+        let reported = self.signing(|| self.polls.count(&self.electors, place, kept, vote));
         reported.into_iter().for_each(|reported| self.event(reported));
     }
 

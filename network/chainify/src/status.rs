@@ -10,6 +10,14 @@ use crate::ballot::{Stage, short};
 use crate::polls::Voted;
 use crate::wire;
 
+/// How blocks were run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Run {
+    pub transactions: u64,
+    /// One after the other; the transactions of each beside each other.
+    pub stages: u64,
+}
+
 /// How far an organisation is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Status {
@@ -17,6 +25,10 @@ pub struct Status {
     pub enough: u64,
     pub ordered: Height,
     pub agreed: Height,
+    /// Since its process began: what making and checking signatures took.
+    pub signatures_us: u64,
+    /// Since then: transactions that were run, in so many stages.
+    pub run: Run,
     /// What it waits for, or does beside running blocks.
     pub doing: String,
     /// Of the last blocks, as it has heard them.
@@ -91,17 +103,21 @@ impl Deviation {
 
 impl Status {
     pub fn encode(&self) -> Bytes {
-        let Status { enough, ordered, agreed, doing, votes, deviations, events } = self;
+        let Status { enough, ordered, agreed, signatures_us, run, doing, .. } = self;
+        let Status { votes, deviations, events, .. } = self;
         let vote = |voted: &Voted| {
             let Voted { height, stage, member, value } = voted;
             [&height.to_be_bytes()[..], &[stage.encode()], &member.to_be_bytes(), value].concat()
         };
         let votes: Vec<Vec<u8>> = votes.iter().map(vote).collect();
         let deviations: Vec<Bytes> = deviations.iter().map(Deviation::encode).collect();
-        let pieces: [&[u8]; 7] = [
+        let pieces: [&[u8]; 10] = [
             &enough.to_be_bytes(),
             &ordered.to_be_bytes(),
             &agreed.to_be_bytes(),
+            &signatures_us.to_be_bytes(),
+            &run.transactions.to_be_bytes(),
+            &run.stages.to_be_bytes(),
             doing.as_bytes(),
             &wire::pieces(votes.iter().map(|it| &it[..])),
             &wire::pieces(deviations.iter().map(|it| &it[..])),
@@ -112,7 +128,11 @@ impl Status {
 
     pub fn decode(bytes: &Bytes) -> io::Result<Status> {
         let pieces = wire::read_pieces(bytes)?;
-        let [enough, ordered, agreed, doing, votes, deviations, events] = &pieces[..] else {
+        let [enough, ordered, agreed, signatures, transactions, stages, more @ ..] = &pieces[..]
+        else {
+            return Err(io::Error::other("a status has too few pieces"));
+        };
+        let [doing, votes, deviations, events] = more else {
             return Err(io::Error::other("a status has another number of pieces"));
         };
         let vote = |piece: &Bytes| {
@@ -131,6 +151,8 @@ impl Status {
             enough: number(enough)?,
             ordered: number(ordered)?,
             agreed: number(agreed)?,
+            signatures_us: number(signatures)?,
+            run: Run { transactions: number(transactions)?, stages: number(stages)? },
             doing: text(doing),
             votes: wire::read_pieces(votes)?.iter().map(vote).collect::<io::Result<_>>()?,
             deviations: wire::read_pieces(deviations)?
@@ -177,6 +199,8 @@ mod tests {
             enough: 2,
             ordered: 3,
             agreed: 2,
+            signatures_us: 9,
+            run: Run { transactions: 8, stages: 5 },
             doing: "waiting".to_owned(),
             votes: vec![voted.clone(), voted],
             deviations: [deviation.clone(), Deviation::default()].into(),

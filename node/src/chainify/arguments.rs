@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Args, Debug)]
 pub struct Chainify {
@@ -23,6 +23,9 @@ pub enum Action {
         /// Connections to the database: transactions that touch other rows run beside each other.
         #[arg(long, value_name = "N", default_value = "4")]
         connections: NonZeroUsize,
+        /// Transactions of a block, at most, where this organisation orders.
+        #[arg(long, value_name = "N", default_value = "10000")]
+        block_transactions: NonZeroUsize,
     },
     /// Have a transaction ordered, and say what it came to.
     Submit {
@@ -32,6 +35,10 @@ pub enum Action {
         #[arg(required = true, value_name = "SQL")]
         statements: Vec<String>,
     },
+    /// Have the transactions of a file ordered, so many at a time, and say how far all are.
+    Feed(Feed),
+    /// Run the transactions of a file on one database that is not chained, to compare with.
+    Alone(Alone),
     /// Ask each organisation how far it is, how it voted, and which of its rows have deviated.
     Status {
         #[command(flatten)]
@@ -77,4 +84,47 @@ pub struct Init {
     /// Address of the first organisation's listener; the others have the ports after it.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5480")]
     pub listen: SocketAddr,
+}
+
+#[derive(Args, Debug)]
+pub struct Feed {
+    #[command(flatten)]
+    pub place: Place,
+    /// A transaction a line: a JSON list of its statements.
+    #[arg(long, value_name = "FILE")]
+    pub file: PathBuf,
+    /// Transactions that are under way at once.
+    #[arg(long, value_name = "N", default_value = "1024")]
+    pub under_way: NonZeroUsize,
+    /// No more are begun after so many seconds [default: all of the file's].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<f64>,
+}
+
+#[derive(Args, Debug)]
+pub struct Alone {
+    /// As postgresql://user@host/name or mysql://user@host/name.
+    #[arg(long, value_name = "URL")]
+    pub database: String,
+    /// A transaction a line: a JSON list of its statements.
+    #[arg(long, value_name = "FILE")]
+    pub file: PathBuf,
+    /// On which transactions run beside each other.
+    #[arg(long, value_name = "N", default_value = "4")]
+    pub connections: NonZeroUsize,
+    /// No more are begun after so many seconds [default: all of the file's].
+    #[arg(long, value_name = "S")]
+    pub seconds: Option<f64>,
+    /// How the database itself keeps them apart.
+    #[arg(long, value_enum, default_value = "serializable")]
+    pub isolation: Level,
+    /// Also where the database is chained: for the ledger these are edits, which it names.
+    #[arg(long)]
+    pub chained: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Level {
+    Serializable,
+    ReadCommitted,
 }

@@ -58,6 +58,7 @@ pub fn joining(
     folder: &Path,
     exchange: Arc<dyn Exchange>,
     connections: usize,
+    block_transactions: usize,
 ) -> Result<(Plan, Joining)> {
     let (plan, secrets) = plan_of(folder)?;
     let url = std::fs::read_to_string(folder.join(URL))
@@ -77,6 +78,7 @@ pub fn joining(
             move || clock()
         }),
         connections,
+        block_transactions,
     };
     Ok((plan, joining))
 }

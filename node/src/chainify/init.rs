@@ -112,7 +112,7 @@ async fn chained(
         let mut file = options.create_new(true).write(true).mode(0o600).open(own.join(URL))?;
         file.write_all(url.as_bytes())?;
         file.sync_all()?;
-        let (_, joining) = joining(&own, Arc::new(Nowhere), 1)?;
+        let (_, joining) = joining(&own, Arc::new(Nowhere), 1, 1)?;
         Member::open(joining, Some(terms)).await?;
     }
     Ok(())

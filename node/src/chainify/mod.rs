@@ -1,10 +1,13 @@
 //! `tally chainify`: databases of organisations, chained to one ledger. `docs/chainify.md` has the
 //! whole.
 
+mod alone;
 pub mod arguments;
+mod feed;
 mod folder;
 mod init;
 mod status;
+mod transactions;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +17,9 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use chainify::wire::{Request, read_pieces};
 use chainify::{Database, Member, Outcome, Status, statement};
+use cluster::Plan;
 use ledger::hash::{from_hex, to_hex};
-use ledger::{BlockResult, Files, Record, Stream};
+use ledger::{BlockResult, Files, LedgerId, Record, Stream};
 use order::{Envelope, Network, Submission};
 use serde_json::json;
 
@@ -34,7 +38,11 @@ pub fn run(arguments: &Chainify, output: Output) -> Result<Exit> {
     runtime.block_on(async {
         match &arguments.action {
             Action::Init(arguments) => init::init(arguments, output).await,
-            Action::Run { place, connections } => serve(&place.folder, connections.get()).await,
+            Action::Run { place, connections, block_transactions } => {
+                serve(&place.folder, connections.get(), block_transactions.get()).await
+            }
+            Action::Feed(arguments) => feed::feed(arguments, output).await,
+            Action::Alone(arguments) => alone::alone(arguments, output).await,
             Action::Submit { place, statements } => submit(&place.folder, statements, output).await,
             Action::Status { place } => status::status(&place.folder, output).await,
             Action::Verify { place } => verify(&place.folder, output),
@@ -48,9 +56,9 @@ pub fn run(arguments: &Chainify, output: Output) -> Result<Exit> {
     })
 }
 
-async fn serve(folder: &Path, connections: usize) -> Result<Exit> {
+async fn serve(folder: &Path, connections: usize, block_transactions: usize) -> Result<Exit> {
     let (plan, secrets, members, peers) = peers_of(folder)?;
-    let (_, joining) = joining(folder, Arc::new(Wired(peers)), connections)?;
+    let (_, joining) = joining(folder, Arc::new(Wired(peers)), connections, block_transactions)?;
     let address = plan.member(secrets.id).map(|member| member.address.clone()).unwrap_or_default();
     let listener = tokio::net::TcpListener::bind(&address).await;
     let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
@@ -99,20 +107,9 @@ async fn submit(folder: &Path, statements: &[String], output: Output) -> Result<
         )
     })?;
     let mut height = Status::decode(&status)?.agreed;
-    let ledger_id = from_hex(&plan.ledger_id)?;
-    let envelope = Envelope {
-        ledger_id: ledger_id.try_into().ok().context("the plan names no ledger")?,
-        principal: format!("organisation-{own}"),
-        submission: Submission::Key(to_hex(&secrets::random::<16>()?)),
-        expires_us: database::clock()() + EXPIRY_US,
-        seen_height: height,
-        settings: Vec::new(),
-        seed: [0; 16],
-        request: statement::encode(statements).into(),
-        signatures: Vec::new(),
-        approvals: Vec::new(),
-    };
-    let envelope = Envelope::<String, Bytes>::encode(&envelope)?;
+    let ledger_id = ledger_id_of(&plan)?;
+    let key = to_hex(&secrets::random::<16>()?);
+    let envelope = envelope_of((ledger_id, own), key, height, statements)?;
     let orderer = plan.members.iter().map(|member| member.id).min().unwrap_or(own);
     let taken = peers.call(orderer, Request::Submit { envelope: envelope.clone() }.encode()).await;
     let refused =
@@ -134,6 +131,33 @@ async fn submit(folder: &Path, statements: &[String], output: Output) -> Result<
         }
     }
     bail!("the transaction was taken, and is in no block yet: tally chainify status tells why")
+}
+
+fn ledger_id_of(plan: &Plan) -> Result<LedgerId> {
+    let id = from_hex(&plan.ledger_id)?;
+    id.try_into().ok().context("the plan names no ledger")
+}
+
+/// An organisation's transaction, by a key that no other one has.
+fn envelope_of(
+    (ledger_id, own): (LedgerId, u64),
+    key: String,
+    seen_height: u64,
+    statements: &[String],
+) -> Result<Bytes> {
+    let envelope = Envelope {
+        ledger_id,
+        principal: format!("organisation-{own}"),
+        submission: Submission::Key(key),
+        expires_us: database::clock()() + EXPIRY_US,
+        seen_height,
+        settings: Vec::new(),
+        seed: [0; 16],
+        request: statement::encode(statements).into(),
+        signatures: Vec::new(),
+        approvals: Vec::new(),
+    };
+    Ok(Envelope::<String, Bytes>::encode(&envelope)?)
 }
 
 fn outcome_of(order: &Bytes, result: &Bytes, envelope: &Bytes) -> Result<Option<Outcome>> {

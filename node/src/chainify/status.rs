@@ -101,11 +101,12 @@ fn vote_json(voted: &Voted) -> Value {
 }
 
 fn as_json(id: u64, address: &str, status: &Status) -> Value {
-    let Status { ordered, agreed, doing, deviations, events, .. } = status;
+    let Status { ordered, agreed, signatures_us, run, doing, deviations, events, .. } = status;
     let deviations: Vec<Value> = deviations.iter().map(deviation_json).collect();
     let deviates = status.deviations.iter().any(|it| it.recovered.is_empty());
     json!({
         "organisation": id, "address": address, "ordered": ordered, "agreed": agreed,
+        "signatures_us": signatures_us, "transactions": run.transactions, "stages": run.stages,
         "doing": doing, "deviates": deviates, "deviations": deviations, "events": events,
     })
 }

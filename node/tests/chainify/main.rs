@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use chainify::Database;
 use chainify::dialect::Dialect;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use servers::{mariadb, postgres, traces};
 
@@ -106,6 +106,35 @@ fn all_have(page: &[Value], block: u64) -> bool {
     page.iter().all(|it| it["agreed"].as_u64().is_some_and(|agreed| agreed >= block))
 }
 
+/// A file of payments, few under way at once; on a database that is chained it would be an edit, and
+/// is refused.
+fn fed(folder: &str, url: &str, agreed: u64) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let pay = |id: u64| {
+        json!([
+            format!("UPDATE accounts SET balance = balance - 1 WHERE id = {id}"),
+            format!("UPDATE accounts SET balance = balance + 1 WHERE id = {}", id + 1),
+        ])
+    };
+    let lines: Vec<String> = (20..40).map(|id| pay(id).to_string()).collect();
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let file = file.path().to_str().unwrap();
+    let feed = ["chainify", "feed", "--folder", folder, "--under-way", "9", "--file", file];
+    let text = succeeded(&feed);
+    assert!(text.starts_with("20 transactions succeeded, 0 failed, 0 were refused"), "{text}");
+    let text = succeeded(&[&["--output", "json"], &feed[..]].concat());
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((last["succeeded"].as_u64(), last["failed"].as_u64()), (Some(20), Some(0)));
+    assert!(last["decided"].as_u64().unwrap() > agreed + 4, "{last}");
+    assert!(last["transactions"][1].as_u64() >= last["stages"][1].as_u64(), "{last}");
+    assert!(last["signatures_us"][0].as_u64().unwrap() > 0, "{last}");
+    let alone = failed(&["chainify", "alone", "--database", url, "--file", file]);
+    assert!(alone.contains("is chained") && alone.contains("--chained"), "{alone}");
+    std::fs::write(file, "UPDATE accounts SET balance = 0").unwrap();
+    let refused = failed(&feed);
+    assert!(refused.contains("line 1 of") && refused.contains("is no list"), "{refused}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn three_organisations_keep_one_ledger_with_the_databases_that_they_have() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,6 +207,7 @@ async fn three_organisations_keep_one_ledger_with_the_databases_that_they_have()
     let agreed = status(of(1))[0]["agreed"].as_u64().unwrap();
     wait_for(of(1), "it comes back", |page| all_have(page, agreed));
     assert!(pay(3, "1").status.success());
+    fed(of(3), &urls[2], agreed);
     drop(served);
     let mut heads = Vec::new();
     for id in 1..=3 {

@@ -60,16 +60,17 @@ impl Link {
         }
     }
 
-    /// Statements of clients, each by itself whatever it holds, in one transaction with `ended`.
+    /// Statements of clients, each by itself whatever it holds, in one transaction that `begin`
+    /// begins, with `ended`, which may be empty.
     pub async fn transaction(
         &mut self,
-        place: &str,
+        begin: &[String],
         statements: &[String],
         ended: &str,
     ) -> Result<(), Trouble> {
         match self {
-            Link::Postgres(link) => link.transaction(place, statements, ended).await,
-            Link::MariaDb(link) => link.transaction(place, statements, ended).await,
+            Link::Postgres(link) => link.transaction(begin, statements, ended).await,
+            Link::MariaDb(link) => link.transaction(begin, statements, ended).await,
         }
     }
 }

@@ -71,18 +71,20 @@ impl Link {
     /// statements would take a `:name` within a text for a parameter.
     pub(super) async fn transaction(
         &mut self,
-        place: &str,
+        begin: &[String],
         statements: &[String],
         ended: &str,
     ) -> Result<(), Trouble> {
-        let place = format!("SET @{PREFIX}_place = '{place}'");
         let ran = async {
-            self.conn.query_drop(place).await?;
-            self.conn.query_drop("BEGIN").await?;
+            for statement in begin {
+                self.conn.query_drop(statement).await?;
+            }
             for statement in statements {
                 self.conn.query_drop(immediately(statement)).await?;
             }
-            self.conn.query_drop(ended).await?;
+            if !ended.is_empty() {
+                self.conn.query_drop(ended).await?;
+            }
             self.conn.query_drop("COMMIT").await
         }
         .await;

@@ -2,6 +2,7 @@
 //!
 //! [`link`] speaks to either system; everything here is SQL that [`Dialect`] writes, read as text.
 
+mod alone;
 pub mod checkpoint;
 pub mod inspect;
 pub mod link;
@@ -19,6 +20,7 @@ use types::{Error, Height, Result, SqlState};
 use crate::dialect::{self, Dialect};
 use crate::schema::{Schema, Table};
 
+pub use alone::Alone;
 pub use link::Link;
 pub use trouble::Trouble;
 pub use workers::Workers;
@@ -230,10 +232,10 @@ impl Database {
                  VALUES ({height}, {index}, {ok}, {detail})"
             )
         };
-        let (place, succeeded) = (format!("{height}:{index}"), ended(true, ""));
+        let (begin, succeeded) = (dialect.begin(height, index), ended(true, ""));
         let mut attempt = 1;
         let detail = loop {
-            match self.link.transaction(&place, statements, &succeeded).await {
+            match self.link.transaction(&begin, statements, &succeeded).await {
                 Ok(()) => return Ok(Done { index, succeeded: true, detail: String::new() }),
                 Err(Trouble::Refused(detail)) => break detail,
                 Err(Trouble::Again(_)) if attempt < ATTEMPTS_MAX => {

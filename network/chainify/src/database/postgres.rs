@@ -92,12 +92,12 @@ impl Link {
     /// protocol, which takes one statement each, however it is read.
     pub(super) async fn transaction(
         &mut self,
-        place: &str,
+        begin: &[String],
         statements: &[String],
         ended: &str,
     ) -> Result<(), Trouble> {
         let client = &self.client;
-        let begin = format!("BEGIN; SELECT set_config('tally_chainify.place', '{place}', true)");
+        let begin = begin.join("; ");
         let mut begun = pin!(maybe_done(client.batch_execute(&begin)));
         let sent = |statement: &String| {
             let statement = statement.clone();

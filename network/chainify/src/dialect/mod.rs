@@ -17,10 +17,10 @@ pub mod mariadb;
 pub mod postgres;
 mod shared;
 
-use types::{Error, Result, SqlState};
+use types::{Error, Height, Result, SqlState};
 
 use crate::canonical::fields;
-use crate::schema::{Column, Table};
+use crate::schema::{Column, PREFIX, Table};
 
 pub use shared::Formless;
 
@@ -29,6 +29,13 @@ pub use shared::Formless;
 pub enum Dialect {
     Postgres,
     MariaDb,
+}
+
+/// What a system itself keeps apart of transactions that run beside each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Isolation {
+    ReadCommitted,
+    Serializable,
 }
 
 impl Dialect {
@@ -81,6 +88,34 @@ impl Dialect {
         match self {
             Dialect::Postgres => format!("encode({}, 'hex')", postgres::image(&text)),
             Dialect::MariaDb => mariadb::image_hex(&text),
+        }
+    }
+
+    /// What begins a transaction of the ledger: triggers find there which one it is.
+    pub fn begin(self, height: Height, index: u32) -> Vec<String> {
+        let place = format!("'{height}:{index}'");
+        match self {
+            Dialect::Postgres => vec![
+                "BEGIN".to_owned(),
+                format!("SELECT set_config('tally_chainify.place', {place}, true)"),
+            ],
+            Dialect::MariaDb => {
+                vec![format!("SET @{PREFIX}_place = {place}"), "BEGIN".to_owned()]
+            }
+        }
+    }
+
+    /// What begins one of nobody's, under the system's own concurrency control.
+    pub fn begin_alone(self, isolation: Isolation) -> Vec<String> {
+        let level = match isolation {
+            Isolation::ReadCommitted => "READ COMMITTED",
+            Isolation::Serializable => "SERIALIZABLE",
+        };
+        match self {
+            Dialect::Postgres => vec![format!("BEGIN ISOLATION LEVEL {level}")],
+            Dialect::MariaDb => {
+                vec![format!("SET TRANSACTION ISOLATION LEVEL {level}"), "BEGIN".to_owned()]
+            }
         }
     }
 

@@ -106,7 +106,9 @@ impl World {
         let (url, key) = (party.url.clone(), key(member));
         // Some by one connection, some by more: what blocks come to is the same.
         let connections = member as usize;
-        let joining = Joining { folders, url, member, key, exchange, clock, connections };
+        let block_transactions = 10_000;
+        let joining =
+            Joining { folders, url, member, key, exchange, clock, connections, block_transactions };
         let joined = Member::open(joining, first).await.unwrap();
         self.wires.members.lock().unwrap().insert(member, Arc::clone(joined.shared()));
         party.running = Some(tokio::spawn(joined.run()));
