@@ -1,7 +1,7 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
 .PHONY: help demo demo-cluster demo-chainify demo-organisations run run-analytics test test-long test-components test-kafka test-cometbft test-chainify schedules miri \
-	other-architecture compatibility console test-console overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability \
+	other-architecture compatibility console test-console overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability bench-chainify \
 	failover-raft failover-cometbft \
 	bench-analytics compare-analytics htap dist dist-analytics packages test-packages clean
 
@@ -50,7 +50,7 @@ help:
 	@echo "make test-long       the oracle's tests without gaps and with twenty times the seeds: an hour"
 	@echo "make test-components tests of analytics, Kafka, CometBFT, chained databases, drivers, five verifiers"
 	@echo "make test-kafka      the orderer over Kafka, and nodes by it, with a real broker that is killed and started"
-	@echo "make test-chainify  the digests, votes and recovery of chained PostgreSQL and MariaDB servers"
+	@echo "make test-chainify   the digests, votes, recovery and figures of chained PostgreSQL and MariaDB servers"
 	@echo "make test-cometbft   the orderer over CometBFT with the real program, which is killed and started"
 	@echo "make console         the pages that browsers are shown, from their source, into network/web-console/dist"
 	@echo "make test-console    those pages in Chromium, before a node that lies and one that goes away"
@@ -68,6 +68,7 @@ help:
 	@echo "make soak            two hours of everything at full load: memory must stay flat"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
 	@echo "make bench-durability  what logs, checkpoints and recovery cost, beside a thesis's figures"
+	@echo "make bench-chainify  chained PostgreSQL and MariaDB beside what a thesis has, and beside themselves alone"
 	@echo "make bench-analytics  snapshots, scans, writers beside them, TPC-H: beside PostgreSQL"
 	@echo "make compare-analytics  44 analytical queries on tally and PostgreSQL: the same answers"
 	@echo "make htap            SmallBank and dashboards on one node, alone and together, with plots"
@@ -153,7 +154,7 @@ WITHOUT = $(addprefix --skip ,$(addsuffix ::,authentication backups checkpoints 
 test-components: export COMETBFT ?= $(shell scripts/cometbft path)
 test-components: WITH = --package analytics --package bench --package node --package tools \
 	$(addprefix --package ,$(APART)) --features node/analytics,tools/analytics \
-	--features node/kafka,node/cometbft,node/chainify,order-kafka/broker,order-comet/program
+	--features node/kafka,node/cometbft,node/chainify,tools/chainify,order-kafka/broker,order-comet/program
 test-components:
 	scripts/install-deps psql pgbench postgres mariadb drivers kafka cometbft
 	scripts/kafka fetch
@@ -168,7 +169,8 @@ test-components:
 test-chainify:
 	scripts/install-deps postgres mariadb
 	scripts/run-tests --package chainify --lib --tests
-	scripts/run-tests --package node --features node/chainify --test chainify
+	scripts/run-tests --package node --package tools --features node/chainify,tools/chainify \
+		--bins --test chainify
 
 # A broker from its registry, killed and started again.
 test-kafka:
@@ -284,6 +286,12 @@ bench-postgres:
 bench-durability:
 	cargo build $(TOOLS)
 	$(TALLY) bench figure durability pacman
+
+# Servers of its own, which go with it: half an hour.
+bench-chainify:
+	scripts/install-deps postgres mariadb
+	cargo build $(TOOLS) --features node/chainify
+	$(TALLY) bench figure chainify
 
 bench-analytics:
 	scripts/install-deps postgres

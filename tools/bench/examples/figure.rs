@@ -24,6 +24,7 @@ fn main() -> anyhow::Result<()> {
             full: arguments.iter().any(|argument| argument == "--full"),
             other: None,
             network: None,
+            databases: None,
         };
         println!("{}: {}", figure.name, figure.about);
         if let Some(findings) = figure.find(effort, &mut |_, _, _| {})? {

@@ -44,6 +44,7 @@ pub mod logging;
 mod measurement;
 pub mod misnamed;
 mod named;
+pub mod over_databases;
 pub mod over_network;
 pub mod page;
 pub mod paper;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::answers::Answerer;
+use crate::over_databases::OverDatabases;
 use crate::over_network::OverNetwork;
 use crate::{Measurement, Plan, Report, measure};
 
@@ -28,6 +29,8 @@ pub struct Effort {
     pub other: Option<Other>,
     /// What measures figures over nodes.
     pub network: Option<OverNetwork>,
+    /// What measures figures over databases that are chained.
+    pub databases: Option<OverDatabases>,
 }
 
 /// Another database, and who can ask it.

@@ -13,6 +13,7 @@
 #[cfg(feature = "analytics")]
 pub mod analytics;
 mod anker;
+pub mod chainify;
 mod claims;
 mod fabric;
 mod figure;
@@ -41,6 +42,7 @@ pub static FIGURES: &[&[Figure]] = &[
     replicas::FIGURES,
     fabric::FIGURES,
     network::FIGURES,
+    chainify::FIGURES,
     quecc::FIGURES,
     pacman::FIGURES,
     pacman::COSTS,
@@ -170,6 +172,7 @@ mod tests {
             folder: std::env::temp_dir(),
             other: None,
             network: None,
+            databases: None,
         }
     }
 
@@ -205,6 +208,11 @@ mod tests {
             };
             if network::FIGURES.iter().any(|over_network| over_network.name == figure.name) {
                 assert_eq!(findings.refusals, ["this program starts no nodes to measure it over"]);
+                return;
+            }
+            if figure.group() == "chainify" {
+                let why = "this program chains no databases to measure it over";
+                assert_eq!(findings.refusals, [why]);
                 return;
             }
             let shown = findings.tables.len() + findings.series.len();

@@ -3,6 +3,7 @@
 #[cfg(feature = "analytics")]
 mod answers;
 pub mod arguments;
+mod chained;
 #[cfg(feature = "analytics")]
 mod htap;
 mod machine;
@@ -138,6 +139,7 @@ fn figures(arguments: &arguments::Figure, output: Output) -> Result<Exit> {
         folder: arguments.folder.clone().unwrap_or_else(std::env::temp_dir),
         other: arguments.postgres.clone().map(postgres::other),
         network: Some(network::measure),
+        databases: Some(chained::DATABASES),
     };
     let mut exit = Exit::Ok;
     let mut found = Vec::new();
