@@ -31,6 +31,7 @@ pub mod shared;
 pub mod stages;
 pub mod statement;
 pub mod status;
+pub mod stretches;
 pub mod verify;
 pub mod wire;
 

@@ -181,7 +181,7 @@ impl Member {
         let executed = match self.organisation.execute(&batch).await {
             Ok(executed) => {
                 // Before the vote: another may ask at once what differs.
-                self.shared.changed(batch.height(), executed.net.clone());
+                self.shared.changed(batch.height(), &executed);
                 Ok(executed)
             }
             // Rows that were changed around the triggers, as the digest table tells.
@@ -377,6 +377,10 @@ impl Member {
                 }
                 Verdict::Other(certificate) => {
                     let executed = executed.as_ref().map_err(|why| &*why.0);
+                    self.shared.event(format!(
+                        "block {height} has come to something else here than was agreed on: its \
+                         rows are looked for"
+                    ));
                     let deviation = self.deviation(height, executed, &certificate).await;
                     self.shared.deviates(deviation);
                     let adopted = self.recover(Some((batch, stage, &certificate))).await?;

@@ -27,6 +27,7 @@ use crate::schema::Schema;
 use crate::stages::{self, access};
 use crate::statement;
 use crate::status::Run;
+use crate::stretches::Stretch;
 
 pub struct Organisation {
     pub database: Database,
@@ -47,6 +48,8 @@ pub struct Executed {
     pub net: Vec<Net>,
     /// Ends of those that were run.
     pub done: Vec<Done>,
+    /// Of each table, where all rows were read.
+    pub stretches: Vec<Vec<Stretch>>,
 }
 
 impl Organisation {
@@ -257,17 +260,18 @@ impl Organisation {
         let outcomes: Vec<Outcome> = (0..).zip(&transactions).map(outcome).collect();
         self.database.check_triggers(&schema).await?;
         let net = block::net(height, &self.database.entries().await?)?;
-        let state_root = match self.book.terms().is_checkpoint(height) {
+        let (state_root, stretches) = match self.book.terms().is_checkpoint(height) {
             true => {
                 // Columns that came, foreign keys that change rows by themselves.
                 let found = self.database.inspect(&names(&schema)).await?;
                 check_schema(&self.database, self.book.terms(), &found.schema)?;
-                Some(self.database.state_root(&schema).await?)
+                let (root, stretches) = self.database.state_of(&schema).await?;
+                (Some(root), stretches)
             }
-            false => None,
+            false => (None, Vec::new()),
         };
         let result = block::result(batch, previous, &outcomes, &net, state_root)?;
-        Ok(Executed { result, net, done: done.into_values().collect() })
+        Ok(Executed { result, net, done: done.into_values().collect(), stretches })
     }
 
     /// Which transactions run beside each other, by their places.

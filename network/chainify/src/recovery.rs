@@ -24,6 +24,7 @@ use crate::member::{Member, detail};
 use crate::organisation::{Executed, is_deviation};
 use crate::schema::{Schema, Table};
 use crate::status::Deviation;
+use crate::stretches::{self, Range, Stretch};
 use crate::wire::{self, Request};
 
 /// Rows that are named of one block.
@@ -92,7 +93,7 @@ impl Member {
             return Ok(false);
         }
         self.shared.certified(stage, certificate)?;
-        self.shared.changed(batch.height(), executed.net.clone());
+        self.shared.changed(batch.height(), &executed);
         self.organisation.agree(&executed).await?;
         Ok(true)
     }
@@ -119,7 +120,7 @@ impl Member {
                 "ran block {height} again from the checkpoint of block {checkpoint}: {}",
                 short(&executed.result.hash())
             ));
-            self.shared.changed(height, executed.net.clone());
+            self.shared.changed(height, &executed);
             return Ok(Some(executed));
         }
         Ok(None)
@@ -311,40 +312,61 @@ impl Member {
     }
 
     /// Rows that are other ones in a checkpoint of another organisation, whatever changed them.
-    async fn other_rows(&mut self, member: u64, height: Height) -> Result<Vec<String>> {
+    async fn other_rows(
+        &mut self,
+        member: u64,
+        height: Height,
+        stretches: &[Vec<Stretch>],
+    ) -> Result<Vec<String>> {
         let schema = self.shared.terms.schema.clone();
         let mut named = Vec::new();
-        for (number, table) in schema.numbered() {
-            let mut own = BTreeMap::new();
-            let images = self.organisation.database.images(table, |key, image| {
-                own.insert(key, image);
-            });
-            images.await?;
-            let asked = Request::Images { height, table: number };
-            let mut answer = self.ask(member, asked.clone()).await;
-            // It makes its checkpoint when it has agreed.
-            for _ in 0..40 {
-                if answer.is_ok() {
-                    break;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-                answer = self.ask(member, asked.clone()).await;
+        for ((number, table), ours) in schema.numbered().zip(stretches) {
+            let asked = Request::Stretches { height, table: number };
+            let theirs = stretches::decode(&self.ask(member, asked).await?).unwrap_or_default();
+            // One that was started since has none: then all rows are compared.
+            for range in stretches::differing(ours, &theirs) {
+                self.compare((member, height), (number, table), range, &mut named).await?;
             }
-            let theirs = wire::read_images(&answer?).map_err(|error| {
-                let what = format!("images of organisation {member} cannot be read");
-                Error::new(SqlState::PROTOCOL_VIOLATION, what).with_detail(error.to_string())
-            })?;
-            for (key, image) in theirs {
-                match own.remove(&key) {
-                    Some(here) if here == image => {}
-                    Some(_) => named.push(format!("{} is another row here", row_name(table, &key))),
-                    None => named.push(format!("{} is missing here", row_name(table, &key))),
-                }
-            }
-            let more = own.keys().map(|key| format!("{} is here alone", row_name(table, key)));
-            named.extend(more);
         }
         Ok(named)
+    }
+
+    async fn compare(
+        &mut self,
+        (member, height): (u64, Height),
+        (number, table): (u32, &Table),
+        range: Range,
+        named: &mut Vec<String>,
+    ) -> Result<()> {
+        let mut own = BTreeMap::new();
+        let images = self.organisation.database.images(table, &range, |key, image| {
+            own.insert(key, image);
+        });
+        images.await?;
+        let asked = Request::Images { height, table: number, range };
+        let mut answer = self.ask(member, asked.clone()).await;
+        // It makes its checkpoint when it has agreed.
+        for _ in 0..40 {
+            if answer.is_ok() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            answer = self.ask(member, asked.clone()).await;
+        }
+        let theirs = wire::read_images(&answer?).map_err(|error| {
+            let what = format!("images of organisation {member} cannot be read");
+            Error::new(SqlState::PROTOCOL_VIOLATION, what).with_detail(error.to_string())
+        })?;
+        for (key, image) in theirs {
+            match own.remove(&key) {
+                Some(here) if here == image => {}
+                Some(_) => named.push(format!("{} is another row here", row_name(table, &key))),
+                None => named.push(format!("{} is missing here", row_name(table, &key))),
+            }
+        }
+        let more = own.keys().map(|key| format!("{} is here alone", row_name(table, key)));
+        named.extend(more);
+        Ok(())
     }
 
     /// What deviates, with its rows. Where a block came to no result, why.
@@ -369,7 +391,8 @@ impl Member {
             let Ok(theirs) = wire::read_effects(&answer) else { continue };
             rows = differences(&self.shared.terms.schema, &executed.net, &theirs);
             if rows.is_empty() && executed.result.header().state_root != ZERO_HASH {
-                rows = self.other_rows(other, height).await.unwrap_or_default();
+                let stretches = &executed.stretches;
+                rows = self.other_rows(other, height, stretches).await.unwrap_or_default();
             }
             break;
         }

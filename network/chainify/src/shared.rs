@@ -19,9 +19,12 @@ use crate::ballot::{Stage, Verdict};
 use crate::block::Net;
 use crate::book::Terms;
 use crate::database::Database;
+use crate::database::checkpoint::KEPT;
+use crate::organisation::Executed;
 use crate::polls::Polls;
 use crate::statement;
 use crate::status::{Deviation, Run, Status};
+use crate::stretches::{self, Stretch};
 use crate::wire::{self, ROWS_MAX, Request, Votes};
 
 /// Own votes, and blocks whose changes are known, that are kept in memory.
@@ -46,6 +49,8 @@ pub struct Shared {
     pub(crate) polls: Polls,
     certificates: Mutex<BTreeMap<Stage, Certificates>>,
     effects: Mutex<BTreeMap<Height, Vec<Net>>>,
+    /// Of tables as they were at the last checkpoints.
+    stretches: Mutex<BTreeMap<Height, Vec<Vec<Stretch>>>>,
     /// Where this organisation orders.
     orderer: Option<Mutex<Solo>>,
     waiting: Notify,
@@ -95,6 +100,7 @@ impl Shared {
             polls: Polls::default(),
             certificates: Mutex::new(certificates),
             effects: Mutex::default(),
+            stretches: Mutex::default(),
             orderer,
             waiting: Notify::new(),
             status: watch::Sender::new(Status::default()),
@@ -214,11 +220,21 @@ impl Shared {
         found.filter(|it| it.said.height == number)
     }
 
-    pub(crate) fn changed(&self, height: Height, net: Vec<Net>) {
+    /// What others may ask of a block that has come to something here.
+    pub(crate) fn changed(&self, height: Height, executed: &Executed) {
         let mut effects = lock(&self.effects);
-        effects.insert(height, net);
+        effects.insert(height, executed.net.clone());
         while effects.len() > EFFECTS_MAX {
             effects.pop_first();
+        }
+        drop(effects);
+        if executed.stretches.is_empty() {
+            return;
+        }
+        let mut stretches = lock(&self.stretches);
+        stretches.insert(height, executed.stretches.clone());
+        while stretches.len() > KEPT {
+            stretches.pop_first();
         }
     }
 
@@ -281,6 +297,14 @@ impl Shared {
                 let effects = lock(&self.effects).get(&height).map(|net| wire::effects(net));
                 Ok(effects.unwrap_or_default())
             }
+            Request::Stretches { height, table } => {
+                let stretches = lock(&self.stretches);
+                let all = stretches.get(&height);
+                let one = self.terms.schema.numbered().zip(all.into_iter().flatten());
+                let one = one.map(|((number, _), one)| (number, one));
+                let found = one.into_iter().find(|(number, _)| *number == table);
+                Ok(found.map(|(_, one)| stretches::encode(one)).unwrap_or_default().into())
+            }
             Request::Checkpoint { .. } | Request::Images { .. } | Request::Rows { .. } => {
                 let request = Request::decode(&request)?;
                 self.rows(request).await.map_err(io::Error::other)
@@ -322,8 +346,8 @@ impl Shared {
                 let newest = there.filter(|it| (height..=agreed).contains(it)).max();
                 newest.map_or(Bytes::new(), |it| Bytes::copy_from_slice(&it.to_be_bytes()))
             }
-            Request::Images { height, table: number } => {
-                wire::images(&database.images_in(height, table(number)?).await?)
+            Request::Images { height, table: number, range } => {
+                wire::images(&database.images_in(height, table(number)?, &range).await?)
             }
             Request::Rows { height, table: number, behind } => {
                 let rows = database.rows_in(height, table(number)?, &behind, ROWS_MAX).await?;

@@ -9,7 +9,8 @@
 //! block       height                                          → order, result, or nothing yet
 //! effects     height                                          → net changes, or none are kept
 //! checkpoint  height                                          → the newest one at or above it
-//! images      height, table                                   → key and image hash of each row
+//! stretches   height, table                                   → the last key and the hash of each
+//! images      height, table, range of keys                    → key and image hash of each row
 //! rows        height, table, key                              → texts of rows after the key
 //! ```
 
@@ -24,6 +25,7 @@ use types::codec::{decode_bytes, decode_str, decode_u64, encode_bytes, encode_st
 
 use crate::ballot::Stage;
 use crate::block::Net;
+use crate::stretches::Range;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
@@ -35,7 +37,8 @@ pub enum Request {
     Block { height: Height },
     Effects { height: Height },
     Checkpoint { height: Height },
-    Images { height: Height, table: u32 },
+    Stretches { height: Height, table: u32 },
+    Images { height: Height, table: u32, range: Range },
     Rows { height: Height, table: u32, behind: String },
 }
 
@@ -74,10 +77,19 @@ impl Request {
                 out.push(b'c');
                 encode_u64(*height, &mut out);
             }
-            Request::Images { height, table } => {
+            Request::Stretches { height, table } => {
+                out.push(b'h');
+                encode_u64(*height, &mut out);
+                encode_u64(u64::from(*table), &mut out);
+            }
+            Request::Images { height, table, range } => {
                 out.push(b'i');
                 encode_u64(*height, &mut out);
                 encode_u64(u64::from(*table), &mut out);
+                for key in [&range.behind, &range.upto] {
+                    // No key's text is empty.
+                    encode_str(key.as_deref().unwrap_or_default(), &mut out);
+                }
             }
             Request::Rows { height, table, behind } => {
                 out.push(b'r');
@@ -106,7 +118,12 @@ impl Request {
             b'b' => Request::Block { height: number(&mut rest)? },
             b'e' => Request::Effects { height: number(&mut rest)? },
             b'c' => Request::Checkpoint { height: number(&mut rest)? },
-            b'i' => Request::Images { height: number(&mut rest)?, table: table(&mut rest)? },
+            b'h' => Request::Stretches { height: number(&mut rest)?, table: table(&mut rest)? },
+            b'i' => Request::Images {
+                height: number(&mut rest)?,
+                table: table(&mut rest)?,
+                range: Range { behind: some_text(&mut rest)?, upto: some_text(&mut rest)? },
+            },
             b'r' => Request::Rows {
                 height: number(&mut rest)?,
                 table: table(&mut rest)?,
@@ -240,6 +257,10 @@ fn text(rest: &mut &[u8]) -> io::Result<String> {
     decode_str(rest).map(str::to_owned).map_err(io::Error::other)
 }
 
+fn some_text(rest: &mut &[u8]) -> io::Result<Option<String>> {
+    text(rest).map(|text| Some(text).filter(|text| !text.is_empty()))
+}
+
 fn byte(rest: &mut &[u8]) -> io::Result<u8> {
     array::<1>(rest).map(|[byte]| byte)
 }
@@ -266,6 +287,7 @@ mod tests {
     fn messages_are_read_as_they_were_written() {
         let said = Said { height: 9, result_hash: [1; 32], electors: [2; 32] };
         let vote = Vote { member: 3, said, signature: [4; 64] };
+        let some = Range { behind: Some("1:7".to_owned()), upto: Some("1:9".to_owned()) };
         for request in [
             Request::Vote { stage: Stage::Order, height: 9, own: Some(vote) },
             Request::Vote { stage: Stage::Result, height: 300, own: None },
@@ -277,7 +299,9 @@ mod tests {
             Request::Block { height: 2 },
             Request::Effects { height: 3 },
             Request::Checkpoint { height: 4 },
-            Request::Images { height: 5, table: 1 },
+            Request::Stretches { height: 5, table: 1 },
+            Request::Images { height: 5, table: 1, range: Range::default() },
+            Request::Images { height: 5, table: 1, range: some },
             Request::Rows { height: 6, table: 2, behind: "1:7".to_owned() },
         ] {
             let bytes = request.encode();

@@ -16,6 +16,7 @@ use types::{Error, Height, Result, SqlState};
 use super::Database;
 use crate::dialect::Dialect;
 use crate::schema::{PREFIX, Schema, Table};
+use crate::stretches::Range;
 
 /// Those that are kept, the newest.
 pub const KEPT: usize = 3;
@@ -137,10 +138,11 @@ impl Database {
         &mut self,
         height: Height,
         (number, table): (u32, &Table),
+        range: &Range,
     ) -> Result<Vec<(String, Hash)>> {
         let copy = self.copy_in(height, number).await?;
         let mut rows = Vec::new();
-        self.images_of(&copy, table, |key, image| rows.push((key, image))).await?;
+        self.images_of(&copy, (table, range), |key, image| rows.push((key, image))).await?;
         Ok(rows)
     }
 

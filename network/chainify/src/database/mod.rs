@@ -19,6 +19,7 @@ use types::{Error, Height, Result, SqlState};
 
 use crate::dialect::{self, Dialect};
 use crate::schema::{Schema, Table};
+use crate::stretches::{Range, Stretch, Stretches};
 
 pub use alone::Alone;
 pub use link::Link;
@@ -310,23 +311,38 @@ impl Database {
         finished
     }
 
-    /// The key and the image hash of each row of a table, by key.
-    pub async fn images(&mut self, table: &Table, take: impl FnMut(String, Hash)) -> Result<()> {
+    /// The key and the image hash of each row of a table whose key is in the range, by key.
+    pub async fn images(
+        &mut self,
+        table: &Table,
+        range: &Range,
+        take: impl FnMut(String, Hash),
+    ) -> Result<()> {
         let name = self.dialect().name(&table.name);
-        self.images_of(&name, table, take).await
+        self.images_of(&name, (table, range), take).await
     }
 
     /// Those of a table's copy.
     async fn images_of(
         &mut self,
         name: &str,
-        table: &Table,
+        (table, range): (&Table, &Range),
         mut take: impl FnMut(String, Hash),
     ) -> Result<()> {
         let dialect = self.dialect();
         let (key, image) = (dialect.key_text("r", table), dialect.image_hex("r", table));
         let by_key = dialect.by_key("r", table);
-        let sql = format!("SELECT {key}, {image} FROM {name} r ORDER BY {by_key}");
+        let compared = |than: &str, key: &Option<String>| {
+            let key = dialect.text(key.as_ref()?);
+            Some(format!("{by_key} {than} {key}"))
+        };
+        let bounds = [compared(">", &range.behind), compared("<=", &range.upto)];
+        let bounds: Vec<String> = bounds.into_iter().flatten().collect();
+        let condition = match bounds.is_empty() {
+            true => String::new(),
+            false => format!("WHERE {} ", bounds.join(" AND ")),
+        };
+        let sql = format!("SELECT {key}, {image} FROM {name} r {condition}ORDER BY {by_key}");
         self.each(&sql, |row| {
             let [Some(key), Some(image)] = &row[..] else {
                 let what = format!("a row of {} cannot be read", table.name);
@@ -340,23 +356,30 @@ impl Database {
 
     /// The digest of all rows of all tables.
     pub async fn state_root(&mut self, schema: &Schema) -> Result<Hash> {
-        let mut roots = merkle::MerkleBuilder::new();
+        Ok(self.state_of(schema).await?.0)
+    }
+
+    /// The same, with the stretches of each table.
+    pub async fn state_of(&mut self, schema: &Schema) -> Result<(Hash, Vec<Vec<Stretch>>)> {
+        let (mut roots, mut all) = (merkle::MerkleBuilder::new(), Vec::new());
         for (number, table) in schema.numbered() {
-            let mut rows = merkle::MerkleBuilder::new();
+            let (mut rows, mut stretches) = (merkle::MerkleBuilder::new(), Stretches::default());
             let mut leaf = Vec::new();
-            self.images(table, |key, image| {
+            self.images(table, &Range::default(), |key, image| {
                 leaf.clear();
                 leaf.extend_from_slice(key.as_bytes());
                 leaf.extend_from_slice(&image);
                 rows.push(&leaf);
+                stretches.push(&key, &image, &leaf);
             })
             .await?;
+            all.push(stretches.into_all());
             let mut leaf = number.to_be_bytes().to_vec();
             leaf.extend_from_slice(&rows.leaves().to_be_bytes());
             leaf.extend_from_slice(&rows.root());
             roots.push(&leaf);
         }
-        Ok(roots.root())
+        Ok((roots.root(), all))
     }
 
     fn unreadable(&self, what: &str, text: &str) -> Error {

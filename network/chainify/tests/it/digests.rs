@@ -3,6 +3,7 @@
 use chainify::Database;
 use chainify::database::Change;
 use chainify::dialect::Dialect;
+use chainify::stretches::Range;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRunner};
 
@@ -28,7 +29,10 @@ async fn compare(server: &Server, steps: &[Step]) {
         entries.iter().all(|entry| entry.place.as_ref().is_some_and(|it| it.starts_with("1:")))
     );
     let mut images = Vec::new();
-    database.images(&schema.tables[0], |key, hash| images.push((key, hash))).await.unwrap();
+    database
+        .images(&schema.tables[0], &Range::default(), |key, hash| images.push((key, hash)))
+        .await
+        .unwrap();
     let mut expected: Vec<_> =
         model.rows.iter().map(|(key, row)| (key_text(key), image(key, row))).collect();
     expected.sort();
@@ -85,7 +89,10 @@ async fn both_systems_have_the_same_digest_of_many_rows() {
             assert_eq!(database.run(&inserted).await.unwrap(), texts.len() as u64);
         }
         let mut images = Vec::with_capacity(model.len());
-        database.images(&schema.tables[0], |key, hash| images.push((key, hash))).await.unwrap();
+        database
+            .images(&schema.tables[0], &Range::default(), |key, hash| images.push((key, hash)))
+            .await
+            .unwrap();
         let first = images.iter().zip(&model).position(|(there, here)| there != here);
         let row = |at: usize| rows.iter().find(|(key, _)| key_text(key) == model[at].0);
         assert_eq!(first.map(row), None, "{dialect:?}");
