@@ -280,14 +280,13 @@ impl WindowCall {
     pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
         let order = self.order.iter().map(|key| &key.expr);
         let own = self.arguments.iter().chain(&self.filter).chain(&self.partition);
-        own.chain(order).chain(self.frame.start.distance()).chain(self.frame.end.distance())
+        own.chain(order).chain(self.frame.exprs())
     }
 
     pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         let order = self.order.iter_mut().map(|key| &mut key.expr);
         let own = self.arguments.iter_mut().chain(&mut self.filter).chain(&mut self.partition);
-        let Frame { start, end, .. } = &mut self.frame;
-        own.chain(order).chain(start.distance_mut()).chain(end.distance_mut())
+        own.chain(order).chain(self.frame.exprs_mut())
     }
 }
 
@@ -317,6 +316,37 @@ pub struct Frame {
     pub unit: FrameUnit,
     pub start: FrameBound,
     pub end: FrameBound,
+    /// Of [`FrameUnit::Range`] with distances.
+    pub limits: Option<Box<Limits>>,
+}
+
+/// A frame by values: rows whose value is between that of a row's start and that of its end.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Limits {
+    /// The row's value, in the type in which distances are added to it.
+    pub value: Expr,
+    /// The first and the last value of the row's frame, where they are at a distance.
+    pub start: Option<Expr>,
+    pub end: Option<Expr>,
+    /// Values fall in the window's order.
+    pub descending: bool,
+}
+
+impl Frame {
+    fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let limits = self.limits.iter().flat_map(|limits| {
+            std::iter::once(&limits.value).chain(&limits.start).chain(&limits.end)
+        });
+        self.start.distance().into_iter().chain(self.end.distance()).chain(limits)
+    }
+
+    fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let limits = self.limits.iter_mut().flat_map(|limits| {
+            let Limits { value, start, end, .. } = &mut **limits;
+            std::iter::once(value).chain(start).chain(end)
+        });
+        self.start.distance_mut().into_iter().chain(self.end.distance_mut()).chain(limits)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -324,7 +354,7 @@ pub enum FrameUnit {
     Rows,
     /// Rows that are alike in the order go together. Distances are of such groups.
     Groups,
-    /// The same, without distances.
+    /// The same, with distances of the value that rows are ordered by.
     Range,
 }
 

@@ -375,7 +375,7 @@ impl Namer<'_> {
             let keys: Vec<String> = call.order.iter().map(|k| self.sort_key(k, names)).collect();
             over.push(format!("order {}", keys.join(", ")));
         }
-        let Frame { unit, start, end } = &call.frame;
+        let Frame { unit, start, end, .. } = &call.frame;
         let unit = match unit {
             FrameUnit::Rows => "rows",
             FrameUnit::Groups => "groups",

@@ -2,19 +2,21 @@
 //!
 //! All rows are gathered. For each window they are put in its order by their places, partition by
 //! partition; groups are rows of a partition that are alike in the order. A frame is two places in
-//! a partition. Where a frame begins with the partition, an aggregate takes each row in once;
-//! other frames are gone over for each row, and paid for.
+//! a partition; those at a distance of values are looked up by halving. Where a frame begins with
+//! the partition, an aggregate takes each row in once; other frames are gone over for each row, and
+//! paid for.
 
 use std::ops::{ControlFlow, Range};
 
 use smallvec::SmallVec;
-use types::{Error, SqlState, Stop, Value};
+use types::compare::sort_cmp;
+use types::{Error, Interval, SqlState, Stop, Value};
 
 use super::{Flow, Run, Sink, SortRow, compare_sort_keys};
 use crate::access::{Access, Row};
 use crate::aggregate::Accumulator;
 use crate::query::{
-    Aggregate, Frame, FrameBound, FrameUnit, Query, SortKey, WindowCall, WindowFunction,
+    Aggregate, Frame, FrameBound, FrameUnit, Limits, Query, SortKey, WindowCall, WindowFunction,
 };
 
 /// A partition's rows in the window's order, as places among all rows.
@@ -26,10 +28,15 @@ struct Partition {
     group_of: Vec<usize>,
 }
 
-/// How far away a frame begins and ends; `None` where that needs no distance.
-struct Distances {
+/// The frames of a partition's rows.
+struct Frames<'f> {
+    frame: &'f Frame,
+    /// How far away a frame begins and ends, in rows or groups.
     start: usize,
     end: usize,
+    /// Where frames begin and end, if that is at a distance of values.
+    starts: Option<Vec<usize>>,
+    ends: Option<Vec<usize>>,
 }
 
 impl Run<'_> {
@@ -130,16 +137,19 @@ impl Run<'_> {
         call: &WindowCall,
     ) -> Result<Vec<Value>, Stop> {
         let mut values = vec![Value::Null; rows.len()];
-        let distances = Distances {
-            start: self.distance(&call.frame.start, "starting")?,
-            end: self.distance(&call.frame.end, "ending")?,
-        };
+        let frame = &call.frame;
+        let start = self.distance(frame, &frame.start, "starting")?;
+        let end = self.distance(frame, &frame.end, "ending")?;
         for partition in partitions {
+            let mut frames = Frames { frame, start, end, starts: None, ends: None };
+            if let Some(limits) = &frame.limits {
+                self.look_up(rows, partition, limits, &mut frames)?;
+            }
             match call.function {
                 WindowFunction::Aggregate(_) => {
-                    self.aggregates(rows, partition, call, &distances, &mut values)?;
+                    self.aggregates(rows, partition, call, &frames, &mut values)?;
                 }
-                _ => self.others(rows, partition, call, &distances, &mut values)?,
+                _ => self.others(rows, partition, call, &frames, &mut values)?,
             }
         }
         Ok(values)
@@ -152,18 +162,76 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn distance(&self, bound: &FrameBound, which: &str) -> Result<usize, Error> {
+    /// In rows or groups; of values nothing but whether it may be.
+    fn distance(&self, frame: &Frame, bound: &FrameBound, which: &str) -> Result<usize, Error> {
         let (FrameBound::Preceding(distance) | FrameBound::Following(distance)) = bound else {
             return Ok(0);
         };
-        let what = match self.eval(distance, &[])? {
-            Value::Int(distance) if distance >= 0 => {
-                return Ok(usize::try_from(distance).unwrap_or(usize::MAX));
+        let distance = self.eval(distance, &[])?;
+        let what = match (&distance, frame.unit) {
+            (Value::Null, _) => {
+                let what = format!("frame {which} offset must not be null");
+                return Err(Error::new(SqlState(*b"22004"), what));
             }
-            Value::Null => (SqlState(*b"22004"), "null"),
-            _ => (SqlState(*b"22013"), "negative"),
+            (distance, FrameUnit::Range) if is_negative(distance) => {
+                "invalid preceding or following size in window function".to_owned()
+            }
+            (_, FrameUnit::Range) => return Ok(0),
+            (Value::Int(distance), _) if *distance >= 0 => {
+                return Ok(usize::try_from(*distance).unwrap_or(usize::MAX));
+            }
+            _ => format!("frame {which} offset must not be negative"),
         };
-        Err(Error::new(what.0, format!("frame {which} offset must not be {}", what.1)))
+        Err(Error::new(SqlState(*b"22013"), what))
+    }
+
+    /// Rows whose value is NULL stand together, and are within no distance of others.
+    fn look_up(
+        &self,
+        rows: &[Row],
+        partition: &Partition,
+        limits: &Limits,
+        frames: &mut Frames<'_>,
+    ) -> Result<(), Stop> {
+        let count = partition.rows.len();
+        let mut values = Vec::with_capacity(count);
+        for place in &partition.rows {
+            let value = self.eval(&limits.value, &rows[*place])?;
+            self.hold_bytes(size_of::<Value>() + value.weight())?;
+            values.push(value);
+        }
+        let first = values.iter().position(|value| !value.is_null()).unwrap_or(count);
+        let known = values[first..].iter().take_while(|value| !value.is_null()).count();
+        let known = &values[first..first + known];
+        let in_order = |a: &Value, b: &Value| match limits.descending {
+            true => sort_cmp(b, a),
+            false => sort_cmp(a, b),
+        };
+        debug_assert!(known.is_sorted_by(|a, b| in_order(a, b).is_le()), "as the window orders");
+        self.hold_bytes(2 * count * size_of::<usize>())?;
+        let places = |limit: &crate::expr::Expr, is_start: bool| -> Result<Vec<usize>, Stop> {
+            let mut places = Vec::with_capacity(count);
+            for (at, value) in values.iter().enumerate() {
+                self.meter.spend(1)?;
+                if value.is_null() {
+                    let group = partition.group_of[at] + usize::from(!is_start);
+                    places.push(partition.groups[group]);
+                    continue;
+                }
+                let limit = self.eval(limit, &rows[partition.rows[at]])?;
+                places.push(
+                    first
+                        + known.partition_point(|value| match is_start {
+                            true => in_order(value, &limit).is_lt(),
+                            false => in_order(value, &limit).is_le(),
+                        }),
+                );
+            }
+            Ok(places)
+        };
+        frames.starts = limits.start.as_ref().map(|limit| places(limit, true)).transpose()?;
+        frames.ends = limits.end.as_ref().map(|limit| places(limit, false)).transpose()?;
+        Ok(())
     }
 
     fn aggregates(
@@ -171,7 +239,7 @@ impl Run<'_> {
         rows: &[Row],
         partition: &Partition,
         call: &WindowCall,
-        distances: &Distances,
+        frames: &Frames<'_>,
         values: &mut [Value],
     ) -> Result<(), Stop> {
         let WindowFunction::Aggregate(function) = call.function else { return Ok(()) };
@@ -188,7 +256,7 @@ impl Run<'_> {
         let (mut state, mut taken) = (Accumulator::new(&aggregate), 0);
         let mut last: Option<(Range<usize>, Value)> = None;
         for at in 0..partition.rows.len() {
-            let frame = partition.frame(at, &call.frame, distances);
+            let frame = partition.frame(at, frames);
             if let Some((range, value)) = &last
                 && *range == frame
             {
@@ -218,7 +286,7 @@ impl Run<'_> {
         rows: &[Row],
         partition: &Partition,
         call: &WindowCall,
-        distances: &Distances,
+        frames: &Frames<'_>,
         values: &mut [Value],
     ) -> Result<(), Stop> {
         for at in 0..partition.rows.len() {
@@ -231,7 +299,7 @@ impl Run<'_> {
                 WindowFunction::FirstValue
                 | WindowFunction::LastValue
                 | WindowFunction::NthValue => {
-                    let frame = partition.frame(at, &call.frame, distances);
+                    let frame = partition.frame(at, frames);
                     match (self.nth(call, row, &frame)?, call.arguments.first()) {
                         (Some(place), Some(value)) => {
                             self.eval(value, &rows[partition.rows[place]])?
@@ -318,9 +386,21 @@ impl Run<'_> {
     }
 }
 
+fn is_negative(distance: &Value) -> bool {
+    match distance {
+        Value::Int(distance) => *distance < 0,
+        Value::Float(distance) => *distance < 0.0 || distance.is_nan(),
+        Value::Numeric(distance) => distance.is_negative() || distance.is_nan(),
+        Value::Interval(distance) => *distance < Interval { months: 0, days: 0, us: 0 },
+        _ => false,
+    }
+}
+
 impl Partition {
     /// The frame of a row, as places in the partition.
-    fn frame(&self, at: usize, frame: &Frame, distances: &Distances) -> Range<usize> {
+    fn frame(&self, at: usize, frames: &Frames<'_>) -> Range<usize> {
+        let Frames { frame, start, end, starts, ends } = frames;
+        let (from, to) = (*start, *end);
         let count = self.rows.len();
         let groups = self.groups.len() - 1;
         let group = self.group_of[at];
@@ -331,25 +411,23 @@ impl Partition {
             (FrameBound::Last, _) => count,
             (FrameBound::Current, true) => at,
             (FrameBound::Current, false) => begin(group),
-            (FrameBound::Preceding(_), true) => at.saturating_sub(distances.start),
-            (FrameBound::Preceding(_), false) => begin(group.saturating_sub(distances.start)),
-            (FrameBound::Following(_), true) => at.saturating_add(distances.start).min(count),
-            (FrameBound::Following(_), false) => begin(group.saturating_add(distances.start)),
+            (FrameBound::Preceding(_), true) => at.saturating_sub(from),
+            (FrameBound::Preceding(_), false) => begin(group.saturating_sub(from)),
+            (FrameBound::Following(_), true) => at.saturating_add(from).min(count),
+            (FrameBound::Following(_), false) => begin(group.saturating_add(from)),
         };
         let end = match (&frame.end, is_by_rows) {
             (FrameBound::First, _) => 0,
             (FrameBound::Last, _) => count,
             (FrameBound::Current, true) => at + 1,
             (FrameBound::Current, false) => begin(group + 1),
-            (FrameBound::Preceding(_), true) => (at + 1).saturating_sub(distances.end),
-            (FrameBound::Preceding(_), false) => begin((group + 1).saturating_sub(distances.end)),
-            (FrameBound::Following(_), true) => {
-                at.saturating_add(distances.end).saturating_add(1).min(count)
-            }
-            (FrameBound::Following(_), false) => {
-                begin(group.saturating_add(distances.end).saturating_add(1))
-            }
+            (FrameBound::Preceding(_), true) => (at + 1).saturating_sub(to),
+            (FrameBound::Preceding(_), false) => begin((group + 1).saturating_sub(to)),
+            (FrameBound::Following(_), true) => at.saturating_add(to).saturating_add(1).min(count),
+            (FrameBound::Following(_), false) => begin(group.saturating_add(to).saturating_add(1)),
         };
+        let start = starts.as_ref().map_or(start, |starts| starts[at]);
+        let end = ends.as_ref().map_or(end, |ends| ends[at]);
         start..end.max(start)
     }
 

@@ -3,9 +3,10 @@
 //! Each call becomes the placeholder `Column(FIRST_WINDOW + n)`. All of them are made after FROM,
 //! or after groups and HAVING where there are some, and before DISTINCT, ORDER BY and LIMIT.
 
-use procedure::Expr;
-use procedure::query::{Frame, FrameBound, FrameUnit, SortKey, WindowCall, WindowFunction};
+use procedure::query::{Frame, FrameBound, FrameUnit, Limits, SortKey, WindowCall, WindowFunction};
+use procedure::{BinaryOp, Expr};
 use sqlparser::ast;
+use types::arithmetic::ArithmeticOp;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState};
 
@@ -217,8 +218,9 @@ impl Binder<'_> {
             }
         };
         let define = |binder: &mut Self| binder.window_keys(scope, &spec);
-        let (partition, order) = self.within(IN_DEFINITIONS, define)?;
-        let frame = self.frame(spec.window_frame.as_ref(), !order.is_empty())?;
+        let (partition, keys) = self.within(IN_DEFINITIONS, define)?;
+        let frame = self.frame(spec.window_frame.as_ref(), &keys)?;
+        let order = keys.into_iter().map(|(key, _)| key).collect();
         let made = WindowCall { function, arguments, filter, partition, order, frame, result };
         Ok((made, extreme))
     }
@@ -227,7 +229,7 @@ impl Binder<'_> {
         &mut self,
         scope: &Scope,
         spec: &ast::WindowSpec,
-    ) -> Result<(Box<[Expr]>, Box<[SortKey]>)> {
+    ) -> Result<(Box<[Expr]>, Vec<(SortKey, DataType)>)> {
         let mut partition = Vec::with_capacity(spec.partition_by.len());
         for expr in &spec.partition_by {
             let typed = self.expression(scope, expr)?;
@@ -240,9 +242,10 @@ impl Binder<'_> {
             let typed = self.expression(scope, &item.expr)?;
             let typed = self.resolved(typed)?;
             ordered(&typed.data_type)?;
-            order.push(sort_key(self.sorted_by(typed)?, &item.options));
+            let data_type = typed.data_type.clone();
+            order.push((sort_key(self.sorted_by(typed)?, &item.options), data_type));
         }
-        Ok((partition.into(), order.into()))
+        Ok((partition.into(), order))
     }
 
     /// Their types, and the call's.
@@ -289,11 +292,15 @@ impl Binder<'_> {
         }
     }
 
-    fn frame(&mut self, frame: Option<&ast::WindowFrame>, is_ordered: bool) -> Result<Frame> {
+    fn frame(
+        &mut self,
+        frame: Option<&ast::WindowFrame>,
+        order: &[(SortKey, DataType)],
+    ) -> Result<Frame> {
         use ast::WindowFrameBound as B;
         let Some(frame) = frame else {
             let (start, end) = (FrameBound::First, FrameBound::Current);
-            return Ok(Frame { unit: FrameUnit::Range, start, end });
+            return Ok(Frame { unit: FrameUnit::Range, start, end, limits: None });
         };
         let end = frame.end_bound.as_ref().unwrap_or(&B::CurrentRow);
         let wrong = match (&frame.start_bound, end) {
@@ -310,43 +317,152 @@ impl Binder<'_> {
         if !wrong.is_empty() {
             return Err(Error::new(WINDOWING_ERROR, wrong));
         }
-        let (unit, shown) = match frame.units {
-            ast::WindowFrameUnits::Rows => (FrameUnit::Rows, "ROWS"),
-            ast::WindowFrameUnits::Groups => (FrameUnit::Groups, "GROUPS"),
-            ast::WindowFrameUnits::Range => (FrameUnit::Range, "RANGE"),
+        let unit = match frame.units {
+            ast::WindowFrameUnits::Rows => FrameUnit::Rows,
+            ast::WindowFrameUnits::Groups => FrameUnit::Groups,
+            ast::WindowFrameUnits::Range => FrameUnit::Range,
         };
-        if unit == FrameUnit::Groups && !is_ordered {
+        if unit == FrameUnit::Groups && order.is_empty() {
             let what = "GROUPS mode requires an ORDER BY clause";
             return Err(Error::new(WINDOWING_ERROR, what));
         }
-        let mut bound = |bound: &ast::WindowFrameBound| -> Result<FrameBound> {
-            Ok(match bound {
-                B::CurrentRow => FrameBound::Current,
-                B::Preceding(None) => FrameBound::First,
-                B::Following(None) => FrameBound::Last,
-                B::Preceding(Some(distance)) => {
-                    FrameBound::Preceding(self.distance(distance, unit, shown)?)
+        let mut limits = None;
+        let mut bound = |binder: &mut Self, bound: &ast::WindowFrameBound, is_start: bool| {
+            let (distance, precedes) = match bound {
+                B::CurrentRow => return Ok(FrameBound::Current),
+                B::Preceding(None) => return Ok(FrameBound::First),
+                B::Following(None) => return Ok(FrameBound::Last),
+                B::Preceding(Some(distance)) => (distance, true),
+                B::Following(Some(distance)) => (distance, false),
+            };
+            let distance = match unit {
+                FrameUnit::Range => {
+                    let given = binder.frame_distance(distance, "RANGE")?;
+                    let far = Far { precedes, is_start };
+                    binder.limit(order, given, far, &mut limits)?
                 }
-                B::Following(Some(distance)) => {
-                    FrameBound::Following(self.distance(distance, unit, shown)?)
+                unit => {
+                    let shown = if unit == FrameUnit::Rows { "ROWS" } else { "GROUPS" };
+                    let given = binder.frame_distance(distance, shown)?;
+                    binder.coerce(given, &DataType::Int8, CastContext::Implicit)?
                 }
+            };
+            Ok::<_, Error>(match precedes {
+                true => FrameBound::Preceding(distance),
+                false => FrameBound::Following(distance),
             })
         };
-        Ok(Frame { unit, start: bound(&frame.start_bound)?, end: bound(end)? })
+        let (start, end) = (bound(self, &frame.start_bound, true)?, bound(self, end, false)?);
+        Ok(Frame { unit, start, end, limits })
     }
 
-    fn distance(&mut self, distance: &ast::Expr, unit: FrameUnit, shown: &str) -> Result<Expr> {
-        if unit == FrameUnit::Range {
-            return Err(Error::unsupported("RANGE with a distance in a window"));
-        }
-        let typed = self.bare_expression(distance).map_err(|error| match error.code() {
+    fn frame_distance(&mut self, distance: &ast::Expr, shown: &str) -> Result<Typed> {
+        self.bare_expression(distance).map_err(|error| match error.code() {
             SqlState::UNDEFINED_COLUMN | SqlState::UNDEFINED_TABLE => Error::new(
                 SqlState::INVALID_COLUMN_REFERENCE,
                 format!("argument of {shown} must not contain variables"),
             ),
             _ => error,
-        })?;
-        self.coerce(typed, &DataType::Int8, CastContext::Implicit)
+        })
+    }
+
+    /// Adds how far a frame goes by value, and gives the distance.
+    fn limit(
+        &mut self,
+        order: &[(SortKey, DataType)],
+        distance: Typed,
+        far: Far,
+        limits: &mut Option<Box<Limits>>,
+    ) -> Result<Expr> {
+        let [(key, key_type)] = order else {
+            let what = "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column";
+            return Err(Error::new(WINDOWING_ERROR, what));
+        };
+        let (value_type, distance_type) = reckoned(key_type, &distance.data_type)?;
+        let distance = self.coerce(distance, &distance_type, CastContext::Implicit)?;
+        let key_typed = Typed::new(key.expr.clone(), key_type.clone());
+        let value = self.coerce(key_typed, &value_type, CastContext::Implicit)?;
+        let limits = limits.get_or_insert_with(|| {
+            let (value, descending) = (value.clone(), key.descending);
+            Box::new(Limits { value, start: None, end: None, descending })
+        });
+        // Preceding rows have smaller values in a rising order, and larger ones in a falling one.
+        let (op, arithmetic) = match far.precedes == key.descending {
+            true => (BinaryOp::Add, ArithmeticOp::Add),
+            false => (BinaryOp::Subtract, ArithmeticOp::Sub),
+        };
+        let value = Typed::new(value, value_type.clone());
+        let by = Typed::new(distance.clone(), distance_type);
+        let moved = self.arithmetic(op, arithmetic, value, by)?;
+        let limit = self.coerce(moved, &value_type, CastContext::Implicit)?;
+        match far.is_start {
+            true => limits.start = Some(limit),
+            false => limits.end = Some(limit),
+        }
+        Ok(distance)
+    }
+}
+
+/// Which end of a frame, and on which side of its row.
+#[derive(Clone, Copy)]
+struct Far {
+    precedes: bool,
+    is_start: bool,
+}
+
+/// In which type a distance is added to what rows are ordered by, and the distance's own.
+fn reckoned(key: &DataType, distance: &DataType) -> Result<(DataType, DataType)> {
+    use DataType as T;
+    let is_integer = |data_type: &T| matches!(data_type, T::Int2 | T::Int4 | T::Int8);
+    let is_number = |data_type: &T| is_integer(data_type) || *data_type == T::Unknown;
+    let is_interval = matches!(distance, T::Interval(_) | T::Unknown);
+    let numeric = T::Numeric(None);
+    let refused = |what: String, hint: Option<&'static str>| {
+        let error = Error::new(SqlState::FEATURE_NOT_SUPPORTED, what);
+        Err(match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        })
+    };
+    match key {
+        // Beyond the largest integer there are others.
+        key if is_integer(key) && is_number(distance) => Ok((numeric.clone(), numeric)),
+        T::Numeric(_) if is_number(distance) || matches!(distance, T::Numeric(_)) => {
+            Ok((numeric.clone(), numeric))
+        }
+        T::Float4 | T::Float8
+            if is_number(distance) || matches!(distance, T::Numeric(_) | T::Float4 | T::Float8) =>
+        {
+            Ok((T::Float8, T::Float8))
+        }
+        T::Date | T::Timestamp(_) if is_interval => Ok((T::Timestamp(None), T::INTERVAL)),
+        T::Timestamptz(_) if is_interval => Ok((T::Timestamptz(None), T::INTERVAL)),
+        T::Interval(_) if is_interval => Ok((T::INTERVAL, T::INTERVAL)),
+        T::Int2
+        | T::Int4
+        | T::Int8
+        | T::Numeric(_)
+        | T::Float4
+        | T::Float8
+        | T::Date
+        | T::Timestamp(_)
+        | T::Timestamptz(_)
+        | T::Interval(_) => {
+            let what = format!(
+                "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {} and \
+                 offset type {}",
+                key.without_modifier(),
+                distance.without_modifier()
+            );
+            refused(what, Some("Cast the offset value to an appropriate type."))
+        }
+        key => {
+            let what = format!(
+                "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {}",
+                key.without_modifier()
+            );
+            refused(what, None)
+        }
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
     list_queries(statement);
     sets::explain_query(statement);
     sets::wrap_sets(statement);
+    frame_texts(statement);
     assigned::spell_arrays(statement);
     assigned::assign_whole(statement);
     let may_lock = statement
@@ -169,6 +170,25 @@ fn list_queries(tokens: &mut Vec<TokenWithSpan>) {
         all.push(token);
     }
     *tokens = all;
+}
+
+/// `RANGE '1' PRECEDING` has a text of which what rows are ordered by says the type; the grammar
+/// takes it for an interval's.
+fn frame_texts(tokens: &mut Vec<TokenWithSpan>) {
+    for at in (1..tokens.len().saturating_sub(1)).rev() {
+        let is = |place: usize, words: &[&str]| {
+            words.iter().any(|word| begins(&tokens[place..], std::slice::from_ref(word)))
+        };
+        if matches!(tokens[at].token, Token::SingleQuotedString(_))
+            && is(at + 1, &["preceding", "following"])
+            && is(at - 1, &["rows", "range", "groups", "between", "and"])
+        {
+            let (text, span) = (tokens[at].clone(), tokens[at].span);
+            let parenthesis = |token: Token| TokenWithSpan { token, span };
+            let spelt = [parenthesis(Token::LParen), text, parenthesis(Token::RParen)];
+            tokens.splice(at..=at, spelt);
+        }
+    }
 }
 
 /// `FOR NO KEY UPDATE` and `FOR KEY SHARE` are weaker, which a lock of a whole row is not: it is
