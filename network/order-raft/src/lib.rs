@@ -58,6 +58,7 @@ mod config;
 mod confirm;
 mod draft;
 mod follow;
+mod gathering;
 mod incarnations;
 mod large;
 mod liveness;

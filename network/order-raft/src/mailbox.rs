@@ -27,10 +27,10 @@ use order::{Delivery, Filling, Limits, Outbox, Proposal, Proposer, Refused, Rele
 use types::{Error, Height};
 
 use crate::draft::Draft;
+use crate::gathering::{Gathering, Verdict};
 
 /// Blocks that a leader has drafted and not released: one is executed while another is ordered, and
-/// what comes meanwhile gathers for the next. The other is drafted when it has come to as much as
-/// the one: two halves of what clients ask at a time cost twice the messages and syncs of a whole.
+/// what comes meanwhile [gathers](crate::gathering) for the next.
 const AHEAD_MAX: u64 = 2;
 const FORWARD_BYTES_MAX: usize = 1 << 20;
 
@@ -58,14 +58,19 @@ pub(crate) struct Mailbox {
     outbox: Outbox<u64>,
     /// What a leader is to order.
     inbox: VecDeque<Bytes>,
+    /// Submitted since the inbox has taken what was there.
+    untaken: usize,
     nudged: bool,
     closed: Option<Error>,
     released: Released,
     /// Nothing is drafted before this block was released.
     barrier: Height,
     drafts: usize,
-    /// Envelopes of the newest draft.
-    drafted: usize,
+    gathering: Gathering,
+    /// The pump of a leader is woken when so many wait.
+    wanted: usize,
+    /// And at this time.
+    looks_at_us: Option<u64>,
     /// What the outbox was sent in.
     regime: Regime,
     /// Index of the next entry to be delivered.
@@ -86,22 +91,49 @@ impl Mailbox {
             rules,
             outbox: Outbox::default(),
             inbox: VecDeque::new(),
+            untaken: 0,
             nudged: false,
             closed: None,
             released,
             barrier: Height::MAX,
             drafts: 0,
-            drafted: 0,
+            gathering: Gathering::default(),
+            wanted: 0,
+            looks_at_us: None,
             regime: (0, None),
             next: after,
         }
     }
 
-    pub fn submit(&mut self, envelope: Bytes) -> Result<(), Refused> {
+    /// Whether the pump has something to do for it.
+    pub fn submit(&mut self, envelope: Bytes) -> Result<bool, Refused> {
         match &self.closed {
             Some(why) => Err(Refused::Closed(why.clone())),
-            None => self.outbox.admit(envelope, &self.rules.limits),
+            None => {
+                self.outbox.admit(envelope, &self.rules.limits)?;
+                self.untaken += 1;
+                Ok(self.has_come())
+            }
         }
+    }
+
+    /// Whether as much waits as the pump is to be woken for.
+    pub fn has_come(&self) -> bool {
+        self.waiting() >= self.wanted
+    }
+
+    /// Envelopes that a leader has in no draft, as far as it knows: [`Mailbox::cut`] counts them.
+    fn waiting(&self) -> usize {
+        self.inbox.len() + self.untaken
+    }
+
+    fn waits(&self) -> bool {
+        !self.inbox.is_empty() || self.outbox.next().is_some()
+    }
+
+    /// When the pump is to look again at what waits, if nothing comes.
+    pub fn takes_look(&mut self) -> Option<u64> {
+        self.looks_at_us.take()
     }
 
     /// See [`order::Orderer::withdraw`].
@@ -128,10 +160,11 @@ impl Mailbox {
     }
 
     /// Whether there may be something to draft, which waited for it.
-    pub fn released(&mut self, released: Released) -> bool {
+    pub fn released(&mut self, released: Released, now_us: u64) -> bool {
         assert!(released.height >= self.released.height, "released blocks stay so");
         self.released = released;
-        let waits = !self.inbox.is_empty() || self.outbox.next().is_some();
+        self.gathering.released(now_us, self.waiting());
+        let waits = self.waits();
         let leads = self.regime.1 == Some(self.rules.id);
         leads && (waits || self.nudged || released.carried > 0)
     }
@@ -148,6 +181,9 @@ impl Mailbox {
     pub fn delivered(&mut self, delivery: &Delivery) {
         assert_eq!(delivery.sequence, self.next + 1, "deliveries count up without a gap");
         self.next = delivery.sequence;
+        if let Some(content) = &delivery.content {
+            self.gathering.delivered(content.envelopes.len());
+        }
         self.outbox.delivered(delivery);
     }
 
@@ -156,7 +192,8 @@ impl Mailbox {
         if self.regime == regime {
             return;
         }
-        (self.regime, self.drafted) = (regime, 0);
+        (self.regime, self.wanted, self.looks_at_us) = (regime, 0, None);
+        self.gathering.begin();
         self.inbox.clear();
         self.barrier = Height::MAX;
         self.outbox.resend_all();
@@ -189,6 +226,7 @@ impl Mailbox {
     /// [taken back](Mailbox::withdraw) meanwhile must not come to it any more, so all is one step.
     pub fn take_own(&mut self, now_ms: u64) {
         let Taken { mut envelopes, repeats } = self.due(now_ms);
+        self.untaken = usize::from(self.outbox.next().is_some());
         if repeats {
             let waiting: HashSet<&Bytes> = self.inbox.iter().collect();
             envelopes.retain(|envelope| !waiting.contains(envelope));
@@ -234,18 +272,22 @@ impl Mailbox {
         &mut self,
         term: u64,
         height: Height,
+        now_us: u64,
         time_us: impl FnOnce() -> i64,
     ) -> Option<Draft> {
+        (self.wanted, self.looks_at_us) = (0, None);
         let ahead = height.saturating_sub(self.released.height).max(self.drafts as u64);
         if ahead >= AHEAD_MAX || self.released.height < self.barrier {
             return None;
         }
-        if ahead > 0 && self.inbox.len() < self.drafted && !self.nudged {
-            return None;
-        }
         let deferred = self.released.carried > 0 && self.released.height >= height;
-        if self.inbox.is_empty() && !deferred && !self.nudged {
-            return None;
+        if !deferred && !self.nudged {
+            let most = self.rules.limits.transactions_max;
+            let verdict = self.gathering.judge(now_us, self.inbox.len(), ahead > 0, most);
+            if let Verdict::Later { wanted, at_us } = verdict {
+                (self.wanted, self.looks_at_us) = (wanted, at_us);
+                return None;
+            }
         }
         self.nudged = false;
         let limits = &self.rules.limits;
@@ -263,7 +305,8 @@ impl Mailbox {
         let Released { height, parameters_hash, names_seen, .. } = self.released;
         let seen_height = if names_seen { height } else { 0 };
         let proposer = self.rules.proposer;
-        (self.drafts, self.drafted) = (self.drafts + 1, envelopes.len());
+        self.drafts += 1;
+        self.gathering.drafted(now_us, envelopes.len(), ahead > 0);
         let proposal = Proposal { time_us: time_us(), proposer, seen_height, envelopes };
         if stops {
             // Of the block that this will be, or a later one: until the draft has its height,
@@ -273,10 +316,11 @@ impl Mailbox {
         Some(Draft::new(term, parameters_hash, proposal))
     }
 
-    /// What was drafted is in the log, or will never be.
-    pub fn drafted(&mut self) {
+    /// What was drafted is in the log, or will never be. Whether something may have waited for it.
+    pub fn drafted(&mut self) -> bool {
         assert!(self.drafts > 0, "each draft ends once");
         self.drafts -= 1;
+        self.waits() || self.nudged || self.released.carried > 0
     }
 }
 
@@ -306,7 +350,7 @@ mod tests {
     }
 
     fn released(mailbox: &mut Mailbox, height: Height) -> bool {
-        mailbox.released(Released { height, ..mailbox.released })
+        mailbox.released(Released { height, ..mailbox.released }, 0)
     }
 
     fn texts(draft: &Draft) -> Vec<String> {
@@ -320,33 +364,48 @@ mod tests {
         mailbox.submit(envelope("own")).unwrap();
         mailbox.take_own(0);
         assert_eq!(mailbox.take_forwarded(vec![envelope("theirs")]), 1);
-        assert_eq!(texts(&mailbox.cut(1, 0, || 9).unwrap()), ["own", "theirs"]);
-        assert!(mailbox.cut(1, 0, || 9).is_none(), "nothing waits");
+        assert_eq!(texts(&mailbox.cut(1, 0, 0, || 9).unwrap()), ["own", "theirs"]);
+        assert!(mailbox.cut(1, 0, 0, || 9).is_none(), "nothing waits");
         mailbox.nudge();
-        assert!(texts(&mailbox.cut(1, 0, || 9).unwrap()).is_empty());
+        assert!(texts(&mailbox.cut(1, 0, 0, || 9).unwrap()).is_empty());
         mailbox.nudge();
-        assert!(mailbox.cut(1, 0, || 9).is_none(), "two are under way");
+        assert!(mailbox.cut(1, 0, 0, || 9).is_none(), "two are under way");
         mailbox.drafted();
-        assert!(mailbox.cut(1, 2, || 9).is_none(), "two are in the log and not released");
+        assert!(mailbox.cut(1, 2, 0, || 9).is_none(), "two are in the log and not released");
         released(&mut mailbox, 1);
-        assert!(mailbox.cut(1, 2, || 9).is_some());
+        assert!(mailbox.cut(1, 2, 0, || 9).is_some());
     }
 
     #[test]
-    fn what_comes_beside_a_draft_gathers_until_it_is_as_much() {
+    fn what_comes_beside_a_draft_waits_for_its_block_and_for_those_whom_it_answers() {
         let mut mailbox = leader();
         assert_eq!(mailbox.take_forwarded(vec![envelope("a"), envelope("b")]), 2);
-        assert_eq!(texts(&mailbox.cut(1, 0, || 9).unwrap()), ["a", "b"]);
+        assert_eq!(texts(&mailbox.cut(1, 0, 0, || 9).unwrap()), ["a", "b"]);
         mailbox.drafted();
+        let content = Proposal {
+            time_us: 0,
+            proposer: [7; 32],
+            seen_height: 0,
+            envelopes: vec![envelope("a"), envelope("b")],
+        };
+        let certificate = Certificate { kind: CertificateKind::Raft, evidence: Bytes::new() };
+        mailbox.delivered(&Delivery { sequence: 1, content: Some(content), certificate });
         mailbox.take_forwarded(vec![envelope("c")]);
-        assert!(mailbox.cut(1, 1, || 9).is_none(), "half as much");
+        assert!(mailbox.cut(1, 1, 0, || 9).is_none(), "half as much");
         mailbox.take_forwarded(vec![envelope("d")]);
-        assert_eq!(texts(&mailbox.cut(1, 1, || 9).unwrap()), ["c", "d"]);
+        assert!(mailbox.cut(1, 1, 0, || 9).is_none(), "its block is due");
+        assert!(mailbox.takes_look().is_some());
+        assert!(released(&mut mailbox, 1), "it waits for that");
+        assert!(mailbox.cut(1, 1, 0, || 9).is_none(), "they are about to come back");
+        assert!(!mailbox.submit(envelope("e")).unwrap(), "the pump need not look yet");
+        assert!(mailbox.submit(envelope("f")).unwrap());
+        mailbox.take_own(0);
+        assert_eq!(texts(&mailbox.cut(1, 1, 0, || 9).unwrap()), ["c", "d", "e", "f"]);
         mailbox.drafted();
-        mailbox.take_forwarded(vec![envelope("e")]);
-        assert!(!released(&mut mailbox, 1) || mailbox.cut(1, 2, || 9).is_none());
-        assert!(released(&mut mailbox, 2), "it waits for that");
-        assert_eq!(texts(&mailbox.cut(1, 2, || 9).unwrap()), ["e"]);
+        mailbox.take_forwarded((0..4).map(|_| envelope("g")).collect());
+        assert!(mailbox.cut(1, 2, 0, || 9).is_none());
+        let at_us = mailbox.takes_look().unwrap();
+        assert!(mailbox.cut(1, 2, at_us, || 9).is_some(), "it takes longer than most");
     }
 
     #[test]
@@ -354,15 +413,15 @@ mod tests {
         let mut mailbox = leader();
         mailbox.submit(envelope("!")).unwrap();
         mailbox.take_own(0);
-        mailbox.cut(1, 0, || 0).unwrap();
+        mailbox.cut(1, 0, 0, || 0).unwrap();
         mailbox.nudge();
         mailbox.set_barrier(0);
-        assert!(mailbox.cut(1, 0, || 0).is_none(), "it has no height yet");
+        assert!(mailbox.cut(1, 0, 0, || 0).is_none(), "it has no height yet");
         mailbox.drafted();
         mailbox.set_barrier(1);
-        assert!(mailbox.cut(1, 1, || 0).is_none(), "it was not released");
+        assert!(mailbox.cut(1, 1, 0, || 0).is_none(), "it was not released");
         released(&mut mailbox, 1);
-        assert!(mailbox.cut(1, 1, || 0).is_some());
+        assert!(mailbox.cut(1, 1, 0, || 0).is_some());
     }
 
     #[test]
@@ -397,11 +456,12 @@ mod tests {
         mailbox.take_own(5_000);
         assert!(mailbox.withdraw(&envelope("a")), "it was in no draft");
         mailbox.nudge();
-        assert!(texts(&mailbox.cut(1, 0, || 0).unwrap()).is_empty());
+        assert!(texts(&mailbox.cut(1, 0, 0, || 0).unwrap()).is_empty());
         mailbox.submit(envelope("b")).unwrap();
         mailbox.take_own(0);
         mailbox.take_own(5_000);
-        assert_eq!(texts(&mailbox.cut(1, 0, || 0).unwrap()), ["b"]);
+        let late_us = 5_000_000;
+        assert_eq!(texts(&mailbox.cut(1, 0, late_us, || 0).unwrap()), ["b"]);
         assert!(!mailbox.withdraw(&envelope("b")), "a draft holds it");
     }
 

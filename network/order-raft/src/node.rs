@@ -243,8 +243,13 @@ impl Node {
     }
 
     fn take_forwarded(&self, envelopes: Vec<Bytes>) -> usize {
-        let taken = self.state().mailbox.take_forwarded(envelopes);
-        self.0.pump.notify_one();
+        let mut state = self.state();
+        let taken = state.mailbox.take_forwarded(envelopes);
+        let wakes = state.mailbox.has_come();
+        drop(state);
+        if wakes {
+            self.0.pump.notify_one();
+        }
         taken
     }
 
@@ -316,7 +321,11 @@ impl Node {
     }
 
     fn now_ms(&self) -> u64 {
-        self.0.began.elapsed().as_millis() as u64
+        self.now_us() / 1_000
+    }
+
+    fn now_us(&self) -> u64 {
+        self.0.began.elapsed().as_micros() as u64
     }
 
     /// A draft of what waits, if this node may make one.
@@ -325,7 +334,7 @@ impl Node {
         let height = self.0.store.height();
         // All that its log holds may change what later blocks are executed under.
         state.mailbox.set_barrier(height);
-        state.mailbox.cut(term, height, || self.time_us())
+        state.mailbox.cut(term, height, self.now_us(), || self.time_us())
     }
 
     /// Does what there is to do; whether there may be more at once.
@@ -362,8 +371,10 @@ impl Node {
                     if let Ok(written) = written {
                         let _ = written.await;
                     }
-                    node.state().mailbox.drafted();
-                    node.0.pump.notify_one();
+                    let wakes = node.state().mailbox.drafted();
+                    if wakes {
+                        node.0.pump.notify_one();
+                    }
                 });
                 Ok(true)
             }
@@ -431,10 +442,13 @@ async fn pump_once(node: &Node, network: &Arc<dyn Network>) {
             Err(_) => return,
         }
         let changed = metrics.changed().map(|changed| changed.is_err());
+        let looks_at_us = node.state().mailbox.takes_look();
+        let looks_in =
+            looks_at_us.map(|at| Duration::from_micros(at.saturating_sub(node.now_us())));
         let ended = tokio::select! {
             ended = changed => ended,
             () = node.0.pump.notified() => false,
-            () = sleep(LOOK_AGAIN) => false,
+            () = sleep(looks_in.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN)) => false,
         };
         if ended || raft.metrics().borrow().running_state.is_err() {
             return;
@@ -444,8 +458,10 @@ async fn pump_once(node: &Node, network: &Arc<dyn Network>) {
 
 impl Orderer for Node {
     fn submit(&mut self, envelope: Bytes) -> Result<(), Refused> {
-        self.state().mailbox.submit(envelope)?;
-        self.0.pump.notify_one();
+        let wakes = self.state().mailbox.submit(envelope)?;
+        if wakes {
+            self.0.pump.notify_one();
+        }
         Ok(())
     }
 
@@ -488,7 +504,9 @@ impl Orderer for Node {
     }
 
     fn released(&mut self, released: Released) {
-        if self.state().mailbox.released(released) {
+        let now_us = self.now_us();
+        let wakes = self.state().mailbox.released(released, now_us);
+        if wakes {
             self.0.pump.notify_one();
         }
     }
