@@ -32,7 +32,8 @@ const PROMPT_FOR: Duration = Duration::from_secs(1);
 
 type Append = AppendEntriesRequest<Types>;
 
-/// When another member has forwarded envelopes, or asked what is committed.
+/// When something was asked for last: of a leader by another member, that envelopes are ordered or
+/// what is committed; of a member by its sessions, the same.
 #[derive(Default)]
 pub(crate) struct Asked(Mutex<Option<Instant>>);
 
@@ -41,7 +42,7 @@ impl Asked {
         *lock(&self.0) = Some(Instant::now());
     }
 
-    fn lately(&self) -> bool {
+    pub fn lately(&self) -> bool {
         lock(&self.0).is_some_and(|at| at.elapsed() < PROMPT_FOR)
     }
 }

@@ -75,7 +75,7 @@ impl RaftStateMachine<Types> for Machine {
             self.committed.count.store(entry.log_id.index + 1, Ordering::Release);
             applied.push(());
         }
-        self.committed.wake();
+        self.committed.wake_soon(self.store.is_of_own_lead());
         Ok(applied)
     }
 

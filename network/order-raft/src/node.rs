@@ -25,7 +25,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -76,12 +76,7 @@ impl Node {
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         let settings = Arc::new(settings(&config)?);
-        let committed = Arc::new(Committed {
-            count: AtomicU64::new(after),
-            last: Mutex::new(last),
-            wake: Mutex::default(),
-            pump: Arc::default(),
-        });
+        let committed = Arc::new(Committed::up_to(after, last));
         let rules = Rules {
             id: config.id,
             proposer: config.members.get(&config.id).copied().unwrap_or([0; 32]),
@@ -458,6 +453,7 @@ async fn pump_once(node: &Node, network: &Arc<dyn Network>) {
 
 impl Orderer for Node {
     fn submit(&mut self, envelope: Bytes) -> Result<(), Refused> {
+        self.0.committed.awaited.note();
         let wakes = self.state().mailbox.submit(envelope)?;
         if wakes {
             self.0.pump.notify_one();
@@ -516,6 +512,7 @@ impl Orderer for Node {
     }
 
     fn confirm(&mut self, tell: Tell) -> bool {
+        self.0.committed.note_awaited();
         if self.0.asking.joins(tell) {
             self.0.runtime.spawn(self.clone().ask());
         }

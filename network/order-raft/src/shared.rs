@@ -10,7 +10,7 @@ use openraft::{EmptyNode, LogId, Raft, StoredMembership};
 use order::Network;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, RwLock};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::asking::Asking;
 use crate::clocks::Clocks;
@@ -21,6 +21,8 @@ use crate::mailbox::Mailbox;
 use crate::raft_types::Types;
 use crate::store::Store;
 
+/// What is committed at a follower is executed so much later at most, where nobody there waits.
+const EXECUTED_WITHIN: Duration = Duration::from_millis(3);
 /// How long the pump sleeps at most.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// What is said of a node that lacks what the others have pruned.
@@ -80,18 +82,56 @@ impl Shared {
     }
 }
 
+/// An entry, and the members as of it.
+type Last = (Option<LogId<u64>>, StoredMembership<u64, EmptyNode>);
+
 #[derive(Default)]
 pub(crate) struct Committed {
     /// One more than the index of the last.
     pub count: AtomicU64,
-    pub last: Mutex<(Option<LogId<u64>>, StoredMembership<u64, EmptyNode>)>,
+    pub last: Mutex<Last>,
     pub wake: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
     /// The pump's.
     pub pump: Arc<Notify>,
+    /// By this node's sessions, for something to be ordered, or for what is.
+    pub awaited: Asked,
+    /// A task is about that wakes for what is committed.
+    is_deferred: AtomicBool,
 }
 
 impl Committed {
+    pub fn up_to(count: u64, last: Last) -> Committed {
+        let (count, last) = (AtomicU64::new(count), Mutex::new(last));
+        Committed { count, last, ..Committed::default() }
+    }
+
+    /// Has what is committed executed: at once where this node leads or its sessions have asked for
+    /// something lately, else several entries at a time, as each wake-up costs as much as some
+    /// transactions.
+    pub fn wake_soon(self: &Arc<Self>, leads: bool) {
+        if leads || self.awaited.lately() {
+            return self.wake();
+        }
+        if self.is_deferred.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let committed = Arc::clone(self);
+        tokio::spawn(async move {
+            sleep(EXECUTED_WITHIN).await;
+            committed.wake();
+        });
+    }
+
+    /// A session of this node waits for what is committed.
+    pub fn note_awaited(&self) {
+        self.awaited.note();
+        if self.is_deferred.load(Ordering::Acquire) {
+            self.wake();
+        }
+    }
+
     pub fn wake(&self) {
+        self.is_deferred.swap(false, Ordering::AcqRel);
         let wake = lock(&self.wake).clone();
         if let Some(wake) = wake {
             wake();

@@ -309,6 +309,11 @@ impl Store {
             .is_some_and(|(lead, last)| last.term == lead.term && last.node_id == lead.node_id)
     }
 
+    /// Whether this member has written its newest entry as a leader.
+    pub(crate) fn is_of_own_lead(&self) -> bool {
+        self.leads(&self.kept())
+    }
+
     /// Waits until all entries are on stable storage.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let synced = self.kept().sync();
