@@ -88,11 +88,15 @@ struct Peer {
     turn: Arc<AtomicUsize>,
     /// For calls that are not answered yet.
     room: Arc<Semaphore>,
-    kept: Mutex<Vec<client::TlsStream<TcpStream>>>,
+    kept: Mutex<Vec<Calling>>,
     /// Held by the one call that dials.
     dialling: tokio::sync::Mutex<Dialling>,
     dials: Arc<AtomicU64>,
 }
+
+/// A connection to a member. It holds the state of TLS, of more than a kilobyte, and passes from
+/// call to call.
+type Calling = Box<client::TlsStream<TcpStream>>;
 
 /// When a member may be dialled again that could not be reached.
 #[derive(Default)]
@@ -236,6 +240,11 @@ impl Peer {
             self.keep(kept);
             return Ok(answer);
         }
+        self.call_anew_by_any_key(request).boxed().await
+    }
+
+    /// Seldom, and a handshake is of some kilobytes, so it does not lie in the future of each call.
+    async fn call_anew_by_any_key(&self, request: Bytes) -> io::Result<Bytes> {
         let first = self.call_anew(&request).await;
         // An end that does not want the key says so when it is read from.
         if first.is_ok() || self.own.next().is_none() {
@@ -252,7 +261,7 @@ impl Peer {
         Ok(answer)
     }
 
-    fn keep(&self, stream: client::TlsStream<TcpStream>) {
+    fn keep(&self, stream: Calling) {
         let mut kept = lock(&self.kept);
         if kept.len() < KEPT_MAX {
             kept.push(stream);
@@ -261,7 +270,7 @@ impl Peer {
     }
 
     /// One call at a time, and none for a while after one that failed, for all callers together.
-    async fn dial(&self) -> io::Result<client::TlsStream<TcpStream>> {
+    async fn dial(&self) -> io::Result<Calling> {
         let mut dialling = self.dialling.lock().await;
         dialling.may()?;
         self.dials.fetch_add(1, Ordering::Relaxed);
@@ -274,18 +283,18 @@ impl Peer {
         connected
     }
 
-    async fn connect(&self) -> io::Result<client::TlsStream<TcpStream>> {
+    async fn connect(&self) -> io::Result<Calling> {
         let stream = TcpStream::connect(&self.known.address).await?;
         stream.set_nodelay(true)?;
         let name =
             ServerName::try_from(called(self.id, &self.known.key)).map_err(io::Error::other)?;
         let mut stream = self.connector.connect(name, stream).await?;
         write_frame(&mut stream, &[self.greeting.as_bytes()]).await?;
-        Ok(stream)
+        Ok(Box::new(stream))
     }
 }
 
-async fn exchange(stream: &mut client::TlsStream<TcpStream>, request: &[u8]) -> io::Result<Bytes> {
+async fn exchange(stream: &mut Calling, request: &[u8]) -> io::Result<Bytes> {
     write_frame(stream, &[request]).await?;
     let answer = read_frame(stream, FRAME_BYTES_MAX).await?;
     let refused = || io::Error::other("the peer could not answer");

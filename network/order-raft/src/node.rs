@@ -152,13 +152,14 @@ impl Node {
         Ok(raft)
     }
 
-    /// The answer to another node's request.
+    /// The answer to another node's request. What is rare has a box of its own, so that the future
+    /// of what comes with each batch is small: it is moved several times.
     pub async fn answer(&self, request: Bytes) -> io::Result<Bytes> {
         let request = Request::decode(&request).map_err(io::Error::other)?;
         // Also of a node that has no Raft yet.
         let known = match &request {
             Request::Recall(asking, incarnation) => {
-                Some(json(&self.recalled_for(*asking, *incarnation).await?))
+                Some(json(&self.recalled_for(*asking, *incarnation).boxed().await?))
             }
             Request::Clock => Some(json(&(self.0.config.clock)())),
             _ => None,
@@ -191,7 +192,7 @@ impl Node {
                 self.0.store.sync()?;
                 match self.outdates(&incarnations)? {
                     Some(newer) => return Ok(newer),
-                    None => json(&Counted::Answer(raft.vote(vote).await)),
+                    None => json(&Counted::Answer(raft.vote(vote).boxed().await)),
                 }
             }
             Request::Recall(..) | Request::Clock => {
@@ -215,9 +216,9 @@ impl Node {
             }
             Request::Confirm => {
                 self.0.asked.note();
-                json(&self.confirm_as_leader().await?)
+                json(&self.confirm_as_leader().boxed().await?)
             }
-            Request::Lead => json(&self.stand_for_election(&raft).await?),
+            Request::Lead => json(&self.stand_for_election(&raft).boxed().await?),
         };
         Ok(answer.map_err(io::Error::other)?.into())
     }
