@@ -27,7 +27,7 @@ use order::{Delivery, Filling, Limits, Outbox, Proposal, Proposer, Refused, Rele
 use types::{Error, Height};
 
 use crate::draft::Draft;
-use crate::gathering::{Gathering, Verdict};
+use crate::gathering::{Gathering, Verdict, Waiting};
 
 /// Blocks that a leader has drafted and not released: one is executed while another is ordered, and
 /// what comes meanwhile [gathers](crate::gathering) for the next.
@@ -131,6 +131,11 @@ impl Mailbox {
         !self.inbox.is_empty() || self.outbox.next().is_some()
     }
 
+    /// What was judged beside a block says nothing after it: whatever comes next is looked at.
+    fn looks_at_next(&mut self) {
+        (self.wanted, self.looks_at_us) = (0, None);
+    }
+
     /// When the pump is to look again at what waits, if nothing comes.
     pub fn takes_look(&mut self) -> Option<u64> {
         self.looks_at_us.take()
@@ -164,6 +169,7 @@ impl Mailbox {
         assert!(released.height >= self.released.height, "released blocks stay so");
         self.released = released;
         self.gathering.released(now_us, self.waiting());
+        self.looks_at_next();
         let waits = self.waits();
         let leads = self.regime.1 == Some(self.rules.id);
         leads && (waits || self.nudged || released.carried > 0)
@@ -181,9 +187,6 @@ impl Mailbox {
     pub fn delivered(&mut self, delivery: &Delivery) {
         assert_eq!(delivery.sequence, self.next + 1, "deliveries count up without a gap");
         self.next = delivery.sequence;
-        if let Some(content) = &delivery.content {
-            self.gathering.delivered(content.envelopes.len());
-        }
         self.outbox.delivered(delivery);
     }
 
@@ -192,8 +195,11 @@ impl Mailbox {
         if self.regime == regime {
             return;
         }
-        (self.regime, self.wanted, self.looks_at_us) = (regime, 0, None);
+        self.regime = regime;
+        self.looks_at_next();
         self.gathering.begin();
+        // Until the pump has taken in what is to be ordered again.
+        self.untaken = 0;
         self.inbox.clear();
         self.barrier = Height::MAX;
         self.outbox.resend_all();
@@ -225,17 +231,23 @@ impl Mailbox {
     /// A leader takes what lies in its own outbox, but not what waits for a draft already. What is
     /// [taken back](Mailbox::withdraw) meanwhile must not come to it any more, so all is one step.
     pub fn take_own(&mut self, now_ms: u64) {
-        let Taken { mut envelopes, repeats } = self.due(now_ms);
-        self.untaken = usize::from(self.outbox.next().is_some());
-        if repeats {
-            let waiting: HashSet<&Bytes> = self.inbox.iter().collect();
-            envelopes.retain(|envelope| !waiting.contains(envelope));
+        self.untaken = 0;
+        loop {
+            let Taken { mut envelopes, repeats } = self.due(now_ms);
+            if envelopes.is_empty() {
+                return;
+            }
+            if repeats {
+                let waiting: HashSet<&Bytes> = self.inbox.iter().collect();
+                envelopes.retain(|envelope| !waiting.contains(envelope));
+            }
+            self.inbox.extend(envelopes);
         }
-        self.inbox.extend(envelopes);
     }
 
     /// What is to be sent to another node, and may be ordered from now on.
     pub fn unsent(&mut self, now_ms: u64) -> Vec<Bytes> {
+        self.untaken = 0;
         let unsent = self.due(now_ms).envelopes;
         unsent.iter().for_each(|envelope| self.outbox.tries(envelope));
         unsent
@@ -275,15 +287,15 @@ impl Mailbox {
         now_us: u64,
         time_us: impl FnOnce() -> i64,
     ) -> Option<Draft> {
-        (self.wanted, self.looks_at_us) = (0, None);
+        self.looks_at_next();
         let ahead = height.saturating_sub(self.released.height).max(self.drafts as u64);
         if ahead >= AHEAD_MAX || self.released.height < self.barrier {
             return None;
         }
-        let deferred = self.released.carried > 0 && self.released.height >= height;
+        // A block beside one that is under way would carry nothing more.
+        let deferred = self.released.carried > 0 && ahead == 0;
         if !deferred && !self.nudged {
-            let most = self.rules.limits.transactions_max;
-            let verdict = self.gathering.judge(now_us, self.inbox.len(), ahead > 0, most);
+            let verdict = self.gathering.judge(now_us, self.to_draft(), ahead > 0);
             if let Verdict::Later { wanted, at_us } = verdict {
                 (self.wanted, self.looks_at_us) = (wanted, at_us);
                 return None;
@@ -306,7 +318,7 @@ impl Mailbox {
         let seen_height = if names_seen { height } else { 0 };
         let proposer = self.rules.proposer;
         self.drafts += 1;
-        self.gathering.drafted(now_us, envelopes.len(), ahead > 0);
+        self.gathering.drafted(now_us, envelopes.len());
         let proposal = Proposal { time_us: time_us(), proposer, seen_height, envelopes };
         if stops {
             // Of the block that this will be, or a later one: until the draft has its height,
@@ -316,10 +328,19 @@ impl Mailbox {
         Some(Draft::new(term, parameters_hash, proposal))
     }
 
+    fn to_draft(&self) -> Waiting {
+        let limits = &self.rules.limits;
+        let mut filling = Filling::beside(self.released.carried, limits);
+        let is_full = !self.inbox.iter().all(|envelope| filling.takes(envelope.len(), limits))
+            || self.inbox.len() >= limits.transactions_max;
+        Waiting { envelopes: self.inbox.len(), is_full }
+    }
+
     /// What was drafted is in the log, or will never be. Whether something may have waited for it.
     pub fn drafted(&mut self) -> bool {
         assert!(self.drafts > 0, "each draft ends once");
         self.drafts -= 1;
+        self.looks_at_next();
         self.waits() || self.nudged || self.released.carried > 0
     }
 }
@@ -382,14 +403,6 @@ mod tests {
         assert_eq!(mailbox.take_forwarded(vec![envelope("a"), envelope("b")]), 2);
         assert_eq!(texts(&mailbox.cut(1, 0, 0, || 9).unwrap()), ["a", "b"]);
         mailbox.drafted();
-        let content = Proposal {
-            time_us: 0,
-            proposer: [7; 32],
-            seen_height: 0,
-            envelopes: vec![envelope("a"), envelope("b")],
-        };
-        let certificate = Certificate { kind: CertificateKind::Raft, evidence: Bytes::new() };
-        mailbox.delivered(&Delivery { sequence: 1, content: Some(content), certificate });
         mailbox.take_forwarded(vec![envelope("c")]);
         assert!(mailbox.cut(1, 1, 0, || 9).is_none(), "half as much");
         mailbox.take_forwarded(vec![envelope("d")]);
@@ -406,6 +419,49 @@ mod tests {
         assert!(mailbox.cut(1, 2, 0, || 9).is_none());
         let at_us = mailbox.takes_look().unwrap();
         assert!(mailbox.cut(1, 2, at_us, || 9).is_some(), "it takes longer than most");
+    }
+
+    /// What was wanted beside a block is not what is waited for when it has gone.
+    #[test]
+    fn fewer_who_come_back_than_were_answered_are_looked_at() {
+        let mut mailbox = leader();
+        mailbox.take_forwarded(vec![envelope("a"), envelope("b")]);
+        mailbox.cut(1, 0, 0, || 9).unwrap();
+        assert!(mailbox.cut(1, 0, 0, || 9).is_none(), "nothing waits");
+        assert!(!mailbox.drafted());
+        assert!(!released(&mut mailbox, 1), "nothing waits");
+        assert!(mailbox.submit(envelope("c")).unwrap(), "it has the pump look");
+        mailbox.take_own(0);
+        assert!(mailbox.cut(1, 1, 0, || 9).is_none(), "the other is about to come back");
+        let at_us = mailbox.takes_look().expect("not for ever");
+        assert!(mailbox.cut(1, 1, at_us, || 9).is_some());
+    }
+
+    /// Whatever is in the outbox counts, however many messages it is.
+    #[test]
+    fn large_envelopes_are_taken_in_together_and_fill_a_block() {
+        let mut mailbox = mailbox(3);
+        mailbox.rules.limits = Limits { block_bytes_max: 1 << 20, ..Limits::default() };
+        mailbox.enter((1, Some(1)));
+        mailbox.set_barrier(0);
+        let large = |n: u8| Bytes::from(vec![n; 300 << 10]);
+        mailbox.take_forwarded(vec![envelope("a")]);
+        mailbox.cut(1, 0, 0, || 9).unwrap();
+        for n in 0..8 {
+            mailbox.submit(large(n)).unwrap();
+        }
+        mailbox.take_own(0);
+        assert_eq!(mailbox.inbox.len(), 8);
+        assert!(mailbox.cut(1, 0, 0, || 9).is_some(), "beside the other");
+    }
+
+    #[test]
+    fn a_block_that_carries_has_one_follow_it_and_not_two() {
+        let mut mailbox = leader();
+        mailbox.released(Released { carried: 1, ..mailbox.released }, 0);
+        mailbox.take_forwarded(vec![envelope("a")]);
+        assert_eq!(texts(&mailbox.cut(1, 0, 0, || 9).unwrap()), ["a"]);
+        assert!(mailbox.cut(1, 0, 0, || 9).is_none(), "it would be empty");
     }
 
     #[test]

@@ -324,9 +324,14 @@ impl Node {
         self.0.began.elapsed().as_micros() as u64
     }
 
-    /// A draft of what waits, if this node may make one.
-    fn cut(&self, term: u64) -> Option<Draft> {
+    /// A draft of what waits, if this node may make one. What its sessions hand in meanwhile has
+    /// the pump turn again: it is taken in under the lock that the draft is made under.
+    fn cut(&self, term: u64, may: bool) -> Option<Draft> {
         let mut state = self.state();
+        state.mailbox.take_own(self.now_ms());
+        if !may {
+            return None;
+        }
         let height = self.0.store.height();
         // All that its log holds may change what later blocks are executed under.
         state.mailbox.set_barrier(height);
@@ -355,12 +360,9 @@ impl Node {
                 if applied.is_none_or(|applied| applied.leader_id.term < term) {
                     return Ok(false);
                 }
-                self.state().mailbox.take_own(self.now_ms());
                 let leaving = self.0.leaving.load(Ordering::Acquire);
-                if aside || leaving || !self.knows_clocks(voters) {
-                    return Ok(false);
-                }
-                let Some(draft) = self.cut(term) else { return Ok(false) };
+                let may = !aside && !leaving && self.knows_clocks(voters);
+                let Some(draft) = self.cut(term, may) else { return Ok(false) };
                 let written = raft.client_write_ff(draft).await;
                 let node = self.clone();
                 tokio::spawn(async move {
