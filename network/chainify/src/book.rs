@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ledger::hash::{hash_from_hex, to_hex};
 use ledger::votes::electors;
 use ledger::{
@@ -16,8 +17,11 @@ use ledger::{
 use order::{Envelope, Proposal, Remembered, Submissions};
 use types::{Error, Height, Origin, Result, SqlState};
 
+use crate::agreement::Policies;
+use crate::approvals::Approvals;
 use crate::block::EXECUTOR;
 use crate::schema::Schema;
+use crate::statement;
 
 /// What the parameters name.
 pub const PROTOCOL: &str = "chainify";
@@ -25,6 +29,7 @@ pub const ROW_ENCODING: &str = "chainify-1";
 const TABLES: &str = "tables";
 const FIRST_ROOT: &str = "first_root";
 const CHECKPOINT_BLOCKS: &str = "checkpoint_blocks";
+const AGREEMENT: &str = "agreement";
 
 /// What all organisations agree on before the first block.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +45,8 @@ pub struct Terms {
     pub members: String,
     /// Votes that are enough.
     pub votes: usize,
+    /// Who has to agree to a transaction before it is ordered.
+    pub agreement: Policies,
 }
 
 impl Terms {
@@ -49,6 +56,9 @@ impl Terms {
             (FIRST_ROOT.to_owned(), to_hex(&self.first_root)),
             (CHECKPOINT_BLOCKS.to_owned(), self.checkpoint_blocks.to_string()),
         ]);
+        if !self.agreement.is_empty() {
+            others.insert(AGREEMENT.to_owned(), self.agreement.to_string());
+        }
         if !self.members.is_empty() {
             others.insert(electors::ELECTORS.to_owned(), self.members.clone());
             others.insert(electors::MEMBERS.to_owned(), self.members.clone());
@@ -83,12 +93,30 @@ impl Terms {
             checkpoint_blocks: number(CHECKPOINT_BLOCKS)?.max(1),
             members,
             votes,
+            agreement: Policies::parse(named(AGREEMENT))?,
         })
     }
 
     /// Who votes; `None`: an organisation keeps a ledger alone.
     pub fn electors(&self) -> Result<Option<Electors>> {
         Electors::of(self.ledger_id, &self.genesis().parameters)
+    }
+
+    /// Whose agreement an envelope lacks, in words.
+    pub fn lacks(
+        &self,
+        envelope: &Bytes,
+        request: &[u8],
+        (electors, approvals): (Option<&Electors>, &Approvals),
+    ) -> Option<String> {
+        let electors = electors.filter(|_| !self.agreement.is_empty())?;
+        // What cannot be read is refused for that.
+        let statements = statement::parsed(&statement::decode(request).ok()?, &self.schema).ok()?;
+        let needed = self.agreement.needed(&statements, electors);
+        match needed.is_nothing() {
+            true => None,
+            false => needed.lacks(&approvals.of(envelope, electors)),
+        }
     }
 
     pub fn is_checkpoint(&self, height: Height) -> bool {
@@ -101,12 +129,15 @@ pub struct Book {
     log: BlockWriter,
     genesis: Genesis,
     terms: Terms,
+    /// Whose approvals count.
+    electors: Option<Electors>,
     parameters_hash: Hash,
     /// Of the last order.
     time_us: i64,
     submissions: Submissions,
     /// Of the last block that was ordered.
     admitted: Vec<Option<Envelope>>,
+    approvals: Arc<Approvals>,
 }
 
 impl Book {
@@ -118,14 +149,17 @@ impl Book {
     }
 
     fn with(files: Arc<dyn Files>, log: BlockWriter, genesis: Genesis) -> Result<Book> {
+        let terms = Terms::of(&genesis)?;
         Ok(Book {
             files,
             log,
-            terms: Terms::of(&genesis)?,
+            electors: terms.electors()?,
+            terms,
             parameters_hash: genesis.parameters.hash()?,
             time_us: genesis.time_us,
             submissions: Submissions::new(genesis.ledger_id, Remembered::default()),
             admitted: Vec::new(),
+            approvals: Arc::default(),
             genesis,
         })
     }
@@ -134,9 +168,8 @@ impl Book {
     pub fn open(files: Arc<dyn Files>) -> Result<Book> {
         let mut reader = BlockReader::open(Arc::clone(&files))?;
         let mut chain = ChainVerifier::new();
-        let mut genesis = None;
-        let mut submissions = None;
-        let mut last = Vec::new();
+        let (mut genesis, mut admitting) = (None, None);
+        let (mut last, approvals) = (Vec::new(), Approvals::default());
         loop {
             let recorded = match reader.next() {
                 Ok(Some(recorded)) => recorded,
@@ -153,13 +186,18 @@ impl Book {
             chain.push(&batch, result.as_ref())?;
             if batch.height() == 0 {
                 let first = Genesis::from_batch(&batch, EXECUTOR)?;
-                submissions = Some(Submissions::new(first.ledger_id, Remembered::default()));
+                let terms = Terms::of(&first)?;
+                let electors = terms.electors()?;
+                let submissions = Submissions::new(first.ledger_id, Remembered::default());
+                admitting = Some((submissions, terms, electors));
                 genesis = Some(first);
-            } else if let Some(submissions) = &mut submissions {
-                last = admitted(submissions, &batch);
+            } else if let Some((submissions, terms, electors)) = &mut admitting {
+                let by = (electors.as_ref(), &approvals);
+                last = admitted(submissions, &batch, terms, by);
             }
         }
-        let (Some(genesis), Some(submissions), Some(head)) = (genesis, submissions, chain.head())
+        let (Some(genesis), Some((submissions, ..)), Some(head)) =
+            (genesis, admitting, chain.head())
         else {
             let what = "the folder holds no ledger";
             return Err(Error::new(SqlState::UNDEFINED_OBJECT, what)
@@ -221,8 +259,14 @@ impl Book {
         let appended = self.log.append_order(&[batch.encode()?]);
         appended.map_err(|error| disk("an order cannot be written", &error))?;
         self.time_us = batch.header().time_us;
-        self.admitted = admitted(&mut self.submissions, batch);
+        let Book { submissions, terms, electors, approvals, .. } = self;
+        let by = (electors.as_ref(), &**approvals);
+        self.admitted = admitted(submissions, batch, terms, by);
         Ok(())
+    }
+
+    pub fn approvals(&self) -> &Arc<Approvals> {
+        &self.approvals
     }
 
     /// Envelopes of the last block that was ordered, those that are to run.
@@ -243,7 +287,8 @@ impl Book {
         (self.admitted, self.time_us) = (Vec::new(), self.genesis.time_us);
         for height in 1..=self.ordered() {
             let (batch, _) = self.block(height)?;
-            self.admitted = admitted(&mut submissions, &batch);
+            let by = (self.electors.as_ref(), &*self.approvals);
+            self.admitted = admitted(&mut submissions, &batch, &self.terms, by);
             self.time_us = batch.header().time_us;
         }
         self.submissions = submissions;
@@ -268,14 +313,24 @@ impl Book {
     }
 }
 
-/// Copies of an envelope, and what is none, are not run.
-fn admitted(submissions: &mut Submissions, batch: &Batch) -> Vec<Option<Envelope>> {
+/// Copies of an envelope, what is none, and what not all have agreed to who had to, are not run.
+fn admitted(
+    submissions: &mut Submissions,
+    batch: &Batch,
+    terms: &Terms,
+    by: (Option<&Electors>, &Approvals),
+) -> Vec<Option<Envelope>> {
+    if !terms.agreement.is_empty() {
+        by.1.check(batch.envelopes());
+    }
     submissions.advance(batch.header().time_us);
     let place = |index: usize| Origin { height: batch.height(), index: index as u32 };
     let mut envelopes = Vec::with_capacity(batch.envelopes().len());
     for (index, bytes) in batch.envelopes().iter().enumerate() {
         let run = Envelope::decode_with_id(bytes).ok().filter(|(envelope, id)| {
-            submissions.admit(envelope, id, place(index)) == order::Admission::Run
+            // First: without them it does not use up its key.
+            terms.lacks(bytes, &envelope.request, by).is_none()
+                && submissions.admit(envelope, id, place(index)) == order::Admission::Run
         });
         if let Some((envelope, _)) = &run {
             let ended = submissions.decide(envelope, place(index), order::Ended::Committed);

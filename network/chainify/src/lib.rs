@@ -15,6 +15,8 @@
 //!
 //! *Absence*: the engine of a node and its SQL, command lines, how orders come about.
 
+pub mod agreement;
+pub mod approvals;
 pub mod ballot;
 pub mod block;
 pub mod book;
@@ -22,6 +24,7 @@ pub mod canonical;
 pub mod database;
 pub mod dialect;
 mod exchange;
+pub mod gather;
 pub mod member;
 pub mod organisation;
 mod polls;
@@ -35,6 +38,7 @@ pub mod stretches;
 pub mod verify;
 pub mod wire;
 
+pub use agreement::Policies;
 pub use block::{Net, Outcome};
 pub use book::{Book, Terms};
 pub use database::{Alone, Database};

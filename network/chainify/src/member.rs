@@ -46,7 +46,7 @@ pub struct Member {
     url: String,
     /// Microseconds since 2000-01-01.
     clock: Arc<dyn Fn() -> i64 + Send + Sync>,
-    key: SecretKey,
+    key: Arc<SecretKey>,
     last_order: LastVote,
     last_result: LastVote,
     last_again: LastVote,
@@ -73,42 +73,44 @@ pub struct Joining {
     pub folders: Folders,
     pub url: String,
     pub member: u64,
-    pub key: SecretKey,
+    pub key: Arc<SecretKey>,
     pub exchange: Arc<dyn Exchange>,
     pub clock: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// On which a block's transactions run, those beside each other that touch other rows.
     pub connections: usize,
     /// Of a block at most, where this organisation orders.
     pub block_transactions: usize,
+    /// A function of the database that says whether this organisation agrees to a transaction.
+    pub check: Option<String>,
 }
 
 impl Member {
     /// Goes on where it stopped; with terms, begins.
     pub async fn open(joining: Joining, first: Option<&Terms>) -> Result<Member> {
-        let Joining { folders, url, member, key, exchange, clock, connections, block_transactions } =
-            joining;
-        let book = Arc::clone(&folders.book);
+        let book = Arc::clone(&joining.folders.book);
         let mut organisation = match first {
-            Some(terms) => Organisation::create(book, &url, terms).await?,
-            None => Organisation::open(book, &url).await?,
+            Some(terms) => Organisation::create(book, &joining.url, terms).await?,
+            None => Organisation::open(book, &joining.url).await?,
         };
-        organisation.set_connections(connections);
+        organisation.set_connections(joining.connections);
         let terms = organisation.terms().clone();
         let electors = terms.electors()?.ok_or_else(|| {
             let what = "the ledger has one organisation, and no votes";
             Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
         })?;
-        if electors.keys.get(&member) != Some(&key.public()) {
+        let member = joining.member;
+        if electors.keys.get(&member) != Some(&joining.key.public()) {
             let what = format!("the key is not that of organisation {member}");
             return Err(Error::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, what));
         }
         let last = |files| LastVote::open(files).map_err(|error| unreadable("votes", &error));
-        let (last_order, last_result) = (last(&folders.orders)?, last(&folders.book)?);
-        let last_again = last(&folders.again)?;
-        let shared =
-            Arc::new(Shared::new(&folders, terms, electors, member, &url, block_transactions)?);
+        let Folders { book, orders, again } = &joining.folders;
+        let (last_order, last_result, last_again) = (last(orders)?, last(book)?, last(again)?);
+        let approvals = organisation.book.approvals();
+        let shared = Arc::new(Shared::new(&joining, terms, electors, approvals)?);
         shared.reached(organisation.book.ordered(), organisation.book.agreed());
         let others = shared.electors().keys.keys().copied().filter(|it| *it != member).collect();
+        let Joining { url, key, exchange, clock, .. } = joining;
         let couriers = Couriers::new(others, &exchange);
         Ok(Member {
             organisation,

@@ -9,17 +9,21 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kit::sync::lock;
+use ledger::signatures::SecretKey;
 use ledger::votes::{Certificates, Vote};
 use ledger::{Batch, Certificate, Electors, Files, Hash, read_block};
 use order::{Envelope, Limits, Proposal, Solo};
 use tokio::sync::{Notify, watch};
 use types::{Error, Height, Result, SqlState};
 
+use crate::approvals::Approvals;
 use crate::ballot::{Stage, Verdict};
 use crate::block::Net;
 use crate::book::Terms;
 use crate::database::Database;
 use crate::database::checkpoint::KEPT;
+use crate::exchange::Exchange;
+use crate::member::Joining;
 use crate::organisation::Executed;
 use crate::polls::Polls;
 use crate::statement;
@@ -56,6 +60,11 @@ pub struct Shared {
     waiting: Notify,
     status: watch::Sender<Status>,
     signatures_ns: AtomicU64,
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) key: Arc<SecretKey>,
+    pub(crate) exchange: Arc<dyn Exchange>,
+    /// A function of the database that says whether this organisation agrees.
+    pub(crate) check: Option<String>,
     /// For questions about rows; made when one comes.
     database: tokio::sync::Mutex<Option<Database>>,
 }
@@ -72,13 +81,13 @@ pub struct Folders {
 
 impl Shared {
     pub(crate) fn new(
-        folders: &Folders,
+        joining: &Joining,
         terms: Terms,
         electors: Electors,
-        member: u64,
-        url: &str,
-        block_transactions: usize,
+        approvals: &Arc<Approvals>,
     ) -> Result<Shared> {
+        let Joining { folders, url, key, exchange, block_transactions, check, .. } = joining;
+        let member = joining.member;
         let mut certificates = BTreeMap::new();
         let Folders { book, orders, again } = folders;
         let all = [(Stage::Order, orders), (Stage::Result, book), (Stage::Again(0), again)];
@@ -88,13 +97,13 @@ impl Shared {
             certificates.insert(stage, kept);
         }
         let is_orderer = electors.keys.keys().next() == Some(&member);
-        let limits = Limits { transactions_max: block_transactions, ..Limits::default() };
+        let limits = Limits { transactions_max: *block_transactions, ..Limits::default() };
         let orderer = is_orderer.then(|| Mutex::new(Solo::new(limits, [0; 32])));
         Ok(Shared {
             member,
             terms,
             electors,
-            url: url.to_owned(),
+            url: url.clone(),
             files: Arc::clone(&folders.book),
             votes: Mutex::default(),
             polls: Polls::default(),
@@ -105,6 +114,10 @@ impl Shared {
             waiting: Notify::new(),
             status: watch::Sender::new(Status::default()),
             signatures_ns: AtomicU64::new(0),
+            approvals: Arc::clone(approvals),
+            key: Arc::clone(key),
+            exchange: Arc::clone(exchange),
+            check: check.clone(),
             database: tokio::sync::Mutex::new(None),
         })
     }
@@ -121,8 +134,10 @@ impl Shared {
     pub fn status(&self) -> Status {
         let status = self.status.borrow().clone();
         let votes = self.polls.since(status.agreed.saturating_sub(SHOWN - 1));
-        let signatures_us = self.signatures_ns.load(Ordering::Relaxed) / 1000;
-        Status { votes, enough: self.electors.votes as u64, signatures_us, ..status }
+        let signing_ns = self.signatures_ns.load(Ordering::Relaxed);
+        let signatures_us = (signing_ns + self.approvals.spent_ns()) / 1000;
+        let (enough, agreement) = (self.electors.votes as u64, self.terms.agreement.to_string());
+        Status { votes, enough, agreement, signatures_us, ..status }
     }
 
     /// Makes or checks signatures, which is timed.
@@ -246,6 +261,11 @@ impl Shared {
         };
         let request = Envelope::decode(&envelope)?.request;
         statement::check(&statement::decode(&request)?, &self.terms.schema)?;
+        let by = (Some(&self.electors), &*self.approvals);
+        if let Some(lacks) = self.terms.lacks(&envelope, &request, by) {
+            let what = format!("the transaction lacks the agreement {lacks}");
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
+        }
         lock(orderer).submit(envelope, ())?;
         self.waiting.notify_waiters();
         Ok(())
@@ -262,8 +282,8 @@ impl Shared {
         lock(orderer).cut(now_us).map(|(proposal, _)| proposal)
     }
 
-    /// Answers another organisation.
-    pub async fn answer(self: Arc<Self>, request: Bytes) -> io::Result<Bytes> {
+    /// Answers an organisation, this one's own clients among them.
+    pub async fn answer(self: Arc<Self>, from: u64, request: Bytes) -> io::Result<Bytes> {
         match Request::decode(&request)? {
             Request::Vote { stage, height, own } => {
                 own.into_iter().for_each(|vote| self.heard(stage, height, vote));
@@ -276,6 +296,12 @@ impl Shared {
                 Ok(()) => Ok(Bytes::new()),
                 Err(error) => Ok(Bytes::from(error.message().to_owned())),
             },
+            // This organisation agrees along with its own clients, and with nobody else's.
+            Request::Gather { .. } if from != self.member => {
+                Err(io::Error::other("approvals are gathered for own clients alone"))
+            }
+            Request::Gather { envelope } => Ok(self.gathered(envelope).await),
+            Request::Agree { envelope } => Ok(self.agrees_to(envelope, false).await),
             Request::Nudge => {
                 if let Some(orderer) = &self.orderer {
                     order::Orderer::nudge(&mut *lock(orderer));
@@ -326,6 +352,19 @@ impl Shared {
         let (time_us, proposer) = (header.time_us, header.proposer);
         let envelopes = batch.envelopes().to_vec();
         Ok(Proposal { time_us, proposer, seen_height: 0, envelopes }.encode())
+    }
+
+    /// Whether this organisation's database agrees to a transaction.
+    pub(crate) async fn checked(&self, function: &str, statements: &[String]) -> Result<bool> {
+        let mut kept = self.database.lock().await;
+        let mut database = match kept.take() {
+            Some(database) => database,
+            None => Database::connect(&self.url).await?,
+        };
+        // One whose question failed is not asked again by the same connection.
+        let agrees = database.agrees(function, statements).await?;
+        *kept = Some(database);
+        Ok(agrees)
     }
 
     async fn rows(&self, request: Request) -> Result<Bytes> {

@@ -25,6 +25,8 @@ pub struct Status {
     pub enough: u64,
     pub ordered: Height,
     pub agreed: Height,
+    /// Who has to agree to what before it is ordered; empty: nobody.
+    pub agreement: String,
     /// Since its process began: what making and checking signatures took.
     pub signatures_us: u64,
     /// Since then: transactions that were run, in so many stages.
@@ -103,21 +105,22 @@ impl Deviation {
 
 impl Status {
     pub fn encode(&self) -> Bytes {
-        let Status { enough, ordered, agreed, signatures_us, run, doing, .. } = self;
-        let Status { votes, deviations, events, .. } = self;
+        let Status { enough, ordered, agreed, agreement, signatures_us, run, .. } = self;
+        let Status { doing, votes, deviations, events, .. } = self;
         let vote = |voted: &Voted| {
             let Voted { height, stage, member, value } = voted;
             [&height.to_be_bytes()[..], &[stage.encode()], &member.to_be_bytes(), value].concat()
         };
         let votes: Vec<Vec<u8>> = votes.iter().map(vote).collect();
         let deviations: Vec<Bytes> = deviations.iter().map(Deviation::encode).collect();
-        let pieces: [&[u8]; 10] = [
+        let pieces: [&[u8]; 11] = [
             &enough.to_be_bytes(),
             &ordered.to_be_bytes(),
             &agreed.to_be_bytes(),
             &signatures_us.to_be_bytes(),
             &run.transactions.to_be_bytes(),
             &run.stages.to_be_bytes(),
+            agreement.as_bytes(),
             doing.as_bytes(),
             &wire::pieces(votes.iter().map(|it| &it[..])),
             &wire::pieces(deviations.iter().map(|it| &it[..])),
@@ -132,7 +135,7 @@ impl Status {
         else {
             return Err(io::Error::other("a status has too few pieces"));
         };
-        let [doing, votes, deviations, events] = more else {
+        let [agreement, doing, votes, deviations, events] = more else {
             return Err(io::Error::other("a status has another number of pieces"));
         };
         let vote = |piece: &Bytes| {
@@ -153,6 +156,7 @@ impl Status {
             agreed: number(agreed)?,
             signatures_us: number(signatures)?,
             run: Run { transactions: number(transactions)?, stages: number(stages)? },
+            agreement: text(agreement),
             doing: text(doing),
             votes: wire::read_pieces(votes)?.iter().map(vote).collect::<io::Result<_>>()?,
             deviations: wire::read_pieces(deviations)?
@@ -199,6 +203,7 @@ mod tests {
             enough: 2,
             ordered: 3,
             agreed: 2,
+            agreement: "stock=all".to_owned(),
             signatures_us: 9,
             run: Run { transactions: 8, stages: 5 },
             doing: "waiting".to_owned(),

@@ -4,6 +4,8 @@
 //! vote        stage, height, votes of the sender's (0 or 1)   → votes and certificates of there
 //! order       height                                          → the proposal, or nothing yet
 //! submit      envelope                                        → nothing, or why it was not taken
+//! gather      envelope                                        → it with approvals, or why not
+//! agree       envelope                                        → an approval, or why there is none
 //! nudge                                                       → nothing
 //! status                                                      → heights, texts
 //! block       height                                          → order, result, or nothing yet
@@ -32,6 +34,8 @@ pub enum Request {
     Vote { stage: Stage, height: Height, own: Option<Vote> },
     Order { height: Height },
     Submit { envelope: Bytes },
+    Gather { envelope: Bytes },
+    Agree { envelope: Bytes },
     Nudge,
     Status,
     Block { height: Height },
@@ -59,8 +63,14 @@ impl Request {
                 out.push(b'o');
                 encode_u64(*height, &mut out);
             }
-            Request::Submit { envelope } => {
-                out.push(b's');
+            Request::Submit { envelope }
+            | Request::Gather { envelope }
+            | Request::Agree { envelope } => {
+                out.push(match self {
+                    Request::Submit { .. } => b's',
+                    Request::Gather { .. } => b'g',
+                    _ => b'a',
+                });
                 out.extend_from_slice(envelope);
             }
             Request::Nudge => out.push(b'n'),
@@ -112,6 +122,8 @@ impl Request {
                 Request::Vote { stage, height, own }
             }
             b's' => return Ok(Request::Submit { envelope: bytes.slice(1..) }),
+            b'g' => return Ok(Request::Gather { envelope: bytes.slice(1..) }),
+            b'a' => return Ok(Request::Agree { envelope: bytes.slice(1..) }),
             b'n' => Request::Nudge,
             b't' => Request::Status,
             b'o' => Request::Order { height: number(&mut rest)? },
@@ -294,6 +306,8 @@ mod tests {
             Request::Vote { stage: Stage::Again(2), height: 300, own: None },
             Request::Order { height: 1 },
             Request::Submit { envelope: Bytes::from_static(b"abc") },
+            Request::Gather { envelope: Bytes::from_static(b"abc") },
+            Request::Agree { envelope: Bytes::from_static(b"abc") },
             Request::Nudge,
             Request::Status,
             Request::Block { height: 2 },
@@ -306,7 +320,13 @@ mod tests {
         ] {
             let bytes = request.encode();
             assert_eq!(Request::decode(&bytes).unwrap(), request);
-            if !matches!(request, Request::Submit { .. }) {
+            let is_open = |request: &Request| {
+                matches!(
+                    request,
+                    Request::Submit { .. } | Request::Gather { .. } | Request::Agree { .. }
+                )
+            };
+            if !is_open(&request) {
                 let longer = Bytes::from([&bytes[..], &[0]].concat());
                 assert!(Request::decode(&longer).is_err(), "{request:?}");
                 assert!(Request::decode(&bytes.slice(..bytes.len() - 1)).is_err(), "{request:?}");

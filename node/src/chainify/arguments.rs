@@ -26,6 +26,10 @@ pub enum Action {
         /// Transactions of a block, at most, where this organisation orders.
         #[arg(long, value_name = "N", default_value = "10000")]
         block_transactions: NonZeroUsize,
+        /// A function of the database that agrees to a transaction or not: it gets its statements
+        /// as a JSON list, and returns a truth value.
+        #[arg(long, value_name = "FUNCTION")]
+        check: Option<String>,
     },
     /// Have a transaction ordered, and say what it came to.
     Submit {
@@ -78,6 +82,10 @@ pub struct Init {
     /// Votes that are enough [default: more than half].
     #[arg(long, value_name = "C")]
     pub votes: Option<usize>,
+    /// Who has to agree to what a table gets, before it is ordered: TABLE=all, TABLE=2, or
+    /// TABLE=row:COLUMN,COLUMN, those whose numbers a new row has there; repeat it.
+    #[arg(long, value_name = "POLICY")]
+    pub agree: Vec<String>,
     /// Blocks from one checkpoint to the next.
     #[arg(long, value_name = "N", default_value = "5")]
     pub checkpoint_blocks: NonZeroU64,

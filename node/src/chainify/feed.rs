@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use chainify::wire::{Request, read_pieces};
-use chainify::{Outcome, Run, Status};
+use chainify::{Outcome, Run, Status, gather};
 use cluster::Peers;
 use futures::future::join_all;
 use kit::sync::lock;
@@ -50,6 +50,8 @@ struct Feeding {
     /// Of this run's keys.
     salt: String,
     seen_height: u64,
+    /// Of agreement before the order.
+    has_policies: bool,
     under_way: u64,
     sent: AtomicU64,
     ended: AtomicU64,
@@ -136,6 +138,7 @@ async fn begun(folder: &Path, file: &Path, under_way: u64) -> Result<(Feeding, V
         orderer,
         salt: to_hex(&secrets::random::<8>()?),
         seen_height: status.agreed,
+        has_policies: !status.agreement.is_empty(),
         under_way,
         sent: AtomicU64::new(0),
         ended: AtomicU64::new(0),
@@ -171,12 +174,28 @@ impl Feeding {
         let number = self.sent.fetch_add(1, Ordering::SeqCst);
         let key = format!("{}{number:016x}", self.salt);
         let envelope = envelope_of((self.ledger_id, self.own), key, self.seen_height, &statements)?;
+        let envelope = self.gathered(envelope).await?;
         let request = Request::Submit { envelope }.encode();
         loop {
             match self.peers.call(self.orderer, request.clone()).await {
                 Ok(refused) if refused.is_empty() => return Ok(true),
                 Ok(refused) => bail!("{}", String::from_utf8_lossy(&refused)),
                 // One that it has got already is a copy, and is refused in its block.
+                Err(error) if self.is_over.load(Ordering::Relaxed) => return Err(error.into()),
+                Err(_) => tokio::time::sleep(BUSY).await,
+            }
+        }
+    }
+
+    /// With the approvals that it needs.
+    async fn gathered(&self, envelope: Bytes) -> Result<Bytes> {
+        if !self.has_policies {
+            return Ok(envelope);
+        }
+        let request = Request::Gather { envelope }.encode();
+        loop {
+            match self.peers.call(self.own, request.clone()).await {
+                Ok(answer) => return gather::read(&answer).map_err(anyhow::Error::msg),
                 Err(error) if self.is_over.load(Ordering::Relaxed) => return Err(error.into()),
                 Err(_) => tokio::time::sleep(BUSY).await,
             }

@@ -43,8 +43,8 @@ impl Exchange for Wired {
 pub struct Answers(pub Arc<Shared>);
 
 impl Answering for Answers {
-    fn answer(&self, _: u64, request: Bytes) -> BoxFuture<'static, Answer> {
-        Arc::clone(&self.0).answer(request).boxed()
+    fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
+        Arc::clone(&self.0).answer(from, request).boxed()
     }
 }
 
@@ -59,6 +59,7 @@ pub fn joining(
     exchange: Arc<dyn Exchange>,
     connections: usize,
     block_transactions: usize,
+    check: Option<String>,
 ) -> Result<(Plan, Joining)> {
     let (plan, secrets) = plan_of(folder)?;
     let url = std::fs::read_to_string(folder.join(URL))
@@ -71,7 +72,7 @@ pub fn joining(
         folders: Folders { book, orders, again },
         url: url.trim().to_owned(),
         member: secrets.id,
-        key: SecretKey::of_pkcs8(own.key.secret_der())?,
+        key: Arc::new(SecretKey::of_pkcs8(own.key.secret_der())?),
         exchange,
         clock: Arc::new({
             let clock = database::clock();
@@ -79,6 +80,7 @@ pub fn joining(
         }),
         connections,
         block_transactions,
+        check,
     };
     Ok((plan, joining))
 }

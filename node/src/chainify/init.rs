@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use chainify::{Database, Member, Schema, Terms};
+use chainify::{Database, Member, Policies, Schema, Terms};
 use cluster::Plan;
 use cluster::plan::Made;
 use ledger::hash::to_hex;
@@ -23,7 +23,8 @@ use crate::{database, folders, secrets};
 const ORDERER: &str = "embedded";
 
 pub async fn init(arguments: &Init, output: Output) -> Result<Exit> {
-    let Init { folder, database: urls, tables, votes, checkpoint_blocks, listen } = arguments;
+    let Init { folder, database: urls, tables, votes, agree, checkpoint_blocks, listen } =
+        arguments;
     if folder.exists() && std::fs::read_dir(folder)?.next().is_some() {
         bail!("{} is not empty: choose a new folder", folder.display());
     }
@@ -36,6 +37,8 @@ pub async fn init(arguments: &Init, output: Output) -> Result<Exit> {
         count / 2 + 1
     );
     let (schema, first_root) = inspected(urls, tables).await?;
+    let agreement = Policies::parse(&agree.join(" "))?;
+    agreement.check(&schema, count)?;
     let ledger_id: LedgerId = secrets::random()?;
     let made: Vec<Made> = (1..)
         .zip(urls)
@@ -51,6 +54,7 @@ pub async fn init(arguments: &Init, output: Output) -> Result<Exit> {
         checkpoint_blocks: checkpoint_blocks.get(),
         members: plan.founders(),
         votes,
+        agreement,
     };
     // Whether the rule of votes holds together, before anything is made.
     terms.electors()?;
@@ -112,7 +116,7 @@ async fn chained(
         let mut file = options.create_new(true).write(true).mode(0o600).open(own.join(URL))?;
         file.write_all(url.as_bytes())?;
         file.sync_all()?;
-        let (_, joining) = joining(&own, Arc::new(Nowhere), 1, 1)?;
+        let (_, joining) = joining(&own, Arc::new(Nowhere), 1, 1, None)?;
         Member::open(joining, Some(terms)).await?;
     }
     Ok(())

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use chainify::wire::{Request, read_pieces};
-use chainify::{Database, Member, Outcome, Status, statement};
+use chainify::{Database, Member, Outcome, Status, gather, statement};
 use cluster::Plan;
 use ledger::hash::{from_hex, to_hex};
 use ledger::{BlockResult, Files, LedgerId, Record, Stream};
@@ -38,8 +38,9 @@ pub fn run(arguments: &Chainify, output: Output) -> Result<Exit> {
     runtime.block_on(async {
         match &arguments.action {
             Action::Init(arguments) => init::init(arguments, output).await,
-            Action::Run { place, connections, block_transactions } => {
-                serve(&place.folder, connections.get(), block_transactions.get()).await
+            Action::Run { place, connections, block_transactions, check } => {
+                let (connections, block) = (connections.get(), block_transactions.get());
+                serve(&place.folder, connections, block, check.clone()).await
             }
             Action::Feed(arguments) => feed::feed(arguments, output).await,
             Action::Alone(arguments) => alone::alone(arguments, output).await,
@@ -56,9 +57,15 @@ pub fn run(arguments: &Chainify, output: Output) -> Result<Exit> {
     })
 }
 
-async fn serve(folder: &Path, connections: usize, block_transactions: usize) -> Result<Exit> {
+async fn serve(
+    folder: &Path,
+    connections: usize,
+    block_transactions: usize,
+    check: Option<String>,
+) -> Result<Exit> {
     let (plan, secrets, members, peers) = peers_of(folder)?;
-    let (_, joining) = joining(folder, Arc::new(Wired(peers)), connections, block_transactions)?;
+    let (_, joining) =
+        joining(folder, Arc::new(Wired(peers)), connections, block_transactions, check)?;
     let address = plan.member(secrets.id).map(|member| member.address.clone()).unwrap_or_default();
     let listener = tokio::net::TcpListener::bind(&address).await;
     let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
@@ -106,10 +113,14 @@ async fn submit(folder: &Path, statements: &[String], output: Output) -> Result<
             folder.display()
         )
     })?;
-    let mut height = Status::decode(&status)?.agreed;
+    let Status { agreed: mut height, agreement, .. } = Status::decode(&status)?;
     let ledger_id = ledger_id_of(&plan)?;
     let key = to_hex(&secrets::random::<16>()?);
-    let envelope = envelope_of((ledger_id, own), key, height, statements)?;
+    let mut envelope = envelope_of((ledger_id, own), key, height, statements)?;
+    if !agreement.is_empty() {
+        let gathered = asked(Request::Gather { envelope }).await?;
+        envelope = gather::read(&gathered).map_err(anyhow::Error::msg)?;
+    }
     let orderer = plan.members.iter().map(|member| member.id).min().unwrap_or(own);
     let taken = peers.call(orderer, Request::Submit { envelope: envelope.clone() }.encode()).await;
     let refused =

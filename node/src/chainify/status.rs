@@ -22,12 +22,12 @@ pub async fn status(folder: &Path, output: Output) -> Result<Exit> {
         async move { (member, call.await.and_then(|answer| Status::decode(&answer))) }
     });
     let (mut text, mut list, mut votes) = (String::new(), Vec::new(), BTreeMap::new());
-    let (mut all_there, mut enough) = (true, None);
+    let (mut all_there, mut terms) = (true, None);
     for (member, answer) in join_all(asked).await {
         let (id, address) = (member.id, &member.address);
         match answer {
             Ok(status) => {
-                enough = Some(status.enough);
+                terms = Some((status.enough, status.agreement.clone()));
                 text += &shown(id, &status);
                 list.push(as_json(id, address, &status));
                 for voted in status.votes {
@@ -46,15 +46,24 @@ pub async fn status(folder: &Path, output: Output) -> Result<Exit> {
     match output {
         Output::Text => {
             text += &votes_shown(&votes);
-            if let Some(enough) = enough {
+            if let Some((enough, agreement)) = terms {
                 let count = plan.members.len();
                 text += &format!("{enough} of {count} organisations have to agree\n");
+                let policies = agreement.split_whitespace();
+                policies.for_each(|it| text += &format!("before the order: {it}\n"));
             }
             print!("{}", printable_page(&text));
         }
         Output::Json => {
             let votes: Vec<Value> = votes.iter().map(vote_json).collect();
-            println!("{}", json!({ "enough": enough, "organisations": list, "votes": votes }));
+            let (enough, agreement) = terms.unzip();
+            println!(
+                "{}",
+                json!({
+                    "enough": enough, "agreement": agreement, "organisations": list,
+                    "votes": votes,
+                })
+            );
         }
     }
     Ok(if all_there { Exit::Ok } else { Exit::Failed })

@@ -47,8 +47,12 @@ struct Served(Child);
 
 impl Served {
     fn start(folder: &Path) -> Served {
+        Served::start_with(folder, &[])
+    }
+
+    fn start_with(folder: &Path, more: &[&str]) -> Served {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tally"));
-        command.args(["chainify", "run", "--folder"]).arg(folder);
+        command.args(["chainify", "run", "--folder"]).arg(folder).args(more);
         Served(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 }
@@ -290,4 +294,58 @@ async fn a_beginning_that_fails_leaves_no_trace() {
     let twice = failed(&arguments);
     assert!(twice.contains("is chained already"), "{twice}");
     assert!(Database::connect(one).await.unwrap().ledger().await.unwrap().is_some(), "it stays");
+}
+
+/// Two organisations, one of which does not like an account: it says so before the order, and
+/// nothing of it is in a block.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_is_agreed_to_before_it_is_ordered() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("chained");
+    let mut urls = Vec::new();
+    for disliked in ["nothing", "id = 13"] {
+        let url = postgres().database(tables(Dialect::Postgres)).await;
+        let mut database = Database::connect(&url).await.unwrap();
+        let function = format!(
+            "CREATE FUNCTION agrees(statements text) RETURNS boolean LANGUAGE sql AS \
+             $$ SELECT statements NOT LIKE '%{disliked}%' $$"
+        );
+        database.run(&function).await.unwrap();
+        urls.push(url);
+    }
+    let (listen, shown) = (format!("127.0.0.1:{}", ports()), folder.display().to_string());
+    let mut init = vec!["chainify", "init", "--folder", &shown, "--tables", "accounts"];
+    init.extend(["--listen", &listen, "--database", &urls[0], "--database", &urls[1], "--agree"]);
+    let wrong = failed(&[&init[..], &["ghost=all"]].concat());
+    assert!(wrong.contains("table ghost, which has a policy, is not chained"), "{wrong}");
+    succeeded(&[&init[..], &["accounts=all"]].concat());
+    let folders: Vec<_> = (1..=2).map(|id| folder.join(id.to_string())).collect();
+    let of = |id: usize| folders[id - 1].to_str().unwrap();
+    let first = Served::start_with(&folders[0], &["--check", "agrees"]);
+    let mut second = Served::start_with(&folders[1], &["--check", "agrees"]);
+    wait_for(of(1), "all are there", |page| all_have(page, 0));
+    assert_eq!(page(of(1))["agreement"], "accounts=all");
+    let submit = |id: usize, account: u64| {
+        let statement = format!("UPDATE accounts SET balance = 7 WHERE id = {account}");
+        tally(&["chainify", "submit", "--folder", of(id), &statement])
+    };
+    for id in 1..=2 {
+        let agreed = submit(id, 12);
+        assert!(agreed.status.success(), "{agreed:?}");
+        let denied = submit(id, 13);
+        let why = String::from_utf8_lossy(&denied.stderr).into_owned();
+        assert!(why.contains("organisation 2: agrees does not agree"), "{why}");
+    }
+    // One without a function agrees to what its own clients ask for.
+    drop(second);
+    second = Served::start(&folders[1]);
+    wait_for(of(1), "it is back", |page| all_have(page, 2));
+    let denied = submit(1, 14);
+    let why = String::from_utf8_lossy(&denied.stderr).into_owned();
+    assert!(why.contains("organisation 2: it has no function that could agree"), "{why}");
+    assert!(submit(2, 14).status.success());
+    drop((first, second));
+    let verified = succeeded(&["--output", "json", "chainify", "verify", "--folder", of(2)]);
+    let verified: Value = serde_json::from_str(&verified).unwrap();
+    assert_eq!((&verified["transactions"], &verified["failed"]), (&json!(3), &json!(0)));
 }

@@ -1,6 +1,6 @@
 //! Transactions that are none of the ledger's: what a database does by itself, to compare with.
 
-use types::Result;
+use types::{Error, Result, SqlState};
 
 use super::{Database, Trouble};
 use crate::dialect::Isolation;
@@ -25,5 +25,18 @@ impl Database {
             Err(Trouble::Again(_)) => Ok(Alone::Again),
             Err(trouble) => Err(trouble.into_error(self.link.name())),
         }
+    }
+
+    /// Whether a function of this database, which gets the statements as a JSON list, agrees.
+    pub async fn agrees(&mut self, function: &str, statements: &[String]) -> Result<bool> {
+        let is_name = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '.';
+        if function.is_empty() || !function.chars().all(is_name) {
+            let what = format!("\"{function}\" is no name of a function");
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));
+        }
+        let list = serde_json::Value::from(statements).to_string();
+        let text = self.dialect().text(&list);
+        let rows = self.rows(&format!("SELECT {function}({text})")).await?;
+        Ok(rows.first().and_then(|row| row.first()).is_some_and(super::is_true))
     }
 }

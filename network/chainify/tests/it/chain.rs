@@ -59,6 +59,7 @@ pub fn terms() -> Terms {
         checkpoint_blocks: 3,
         members: String::new(),
         votes: 1,
+        agreement: Default::default(),
     }
 }
 

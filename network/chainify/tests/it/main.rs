@@ -1,5 +1,6 @@
 //! Against real servers, which each run starts for itself: see [`servers`].
 
+mod agreement;
 mod chain;
 mod digests;
 mod network;

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use crate::chain::{TIME_US, envelope, tables, terms, transfer};
 use crate::servers::{Server, mariadb, postgres};
 
-const ALL: [u64; 3] = [1, 2, 3];
+pub const ALL: [u64; 3] = [1, 2, 3];
 
 /// Calls between members that run; what is cut does not get through.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Exchange for Wire {
         Box::pin(async move {
             let called = wires.members.lock().unwrap().get(&to).cloned();
             let called = called.ok_or_else(|| io::Error::other("it is not there"))?;
-            let answer = called.answer(request.clone()).await?;
+            let answer = called.answer(from, request.clone()).await?;
             let deceived = *wires.deceived.lock().unwrap();
             let Ok(Request::Order { height }) = Request::decode(&request) else {
                 return Ok(answer);
@@ -60,21 +60,23 @@ impl Exchange for Wire {
 struct Party {
     files: [MemoryFiles; 3],
     url: String,
+    /// Its function that agrees.
+    check: Option<String>,
     running: Option<JoinHandle<types::Error>>,
 }
 
 /// All of them.
-struct World {
+pub struct World {
     wires: Arc<Wires>,
     parties: BTreeMap<u64, Party>,
     sequence: AtomicU64,
 }
 
-fn key(member: u64) -> SecretKey {
+pub fn key(member: u64) -> SecretKey {
     SecretKey::of_seed([member as u8; 32])
 }
 
-fn terms_with(votes: usize) -> Terms {
+pub fn terms_with(votes: usize) -> Terms {
     let one = |id: u64| format!("{id} {} host-{id}:1", to_hex(&key(id).public()));
     Terms { members: ALL.map(one).join(", "), votes, ..terms() }
 }
@@ -85,14 +87,24 @@ fn server_of(member: u64) -> &'static Server {
 
 impl World {
     async fn new(votes: usize) -> World {
+        World::with(&terms_with(votes), &[]).await
+    }
+
+    /// Each database has run these before; where there are any, `agrees` is its function.
+    pub async fn with(terms: &Terms, before: &[fn(Dialect) -> &'static str]) -> World {
         let mut world =
             World { wires: Arc::default(), parties: BTreeMap::new(), sequence: AtomicU64::new(1) };
         for member in ALL {
             let server = server_of(member);
             let url = server.database(tables(server.dialect())).await;
             let files = [(); 3].map(|()| MemoryFiles::new());
-            world.parties.insert(member, Party { files, url, running: None });
-            world.start(member, Some(&terms_with(votes))).await;
+            let mut database = Database::connect(&url).await.unwrap();
+            for statement in before {
+                database.run(statement(server.dialect())).await.unwrap();
+            }
+            let check = (!before.is_empty()).then(|| "agrees".to_owned());
+            world.parties.insert(member, Party { files, url, check, running: None });
+            world.start(member, Some(terms)).await;
         }
         world
     }
@@ -107,8 +119,18 @@ impl World {
         // Some by one connection, some by more: what blocks come to is the same.
         let connections = member as usize;
         let block_transactions = 10_000;
-        let joining =
-            Joining { folders, url, member, key, exchange, clock, connections, block_transactions };
+        let (key, check) = (Arc::new(key), party.check.clone());
+        let joining = Joining {
+            folders,
+            url,
+            member,
+            key,
+            exchange,
+            clock,
+            connections,
+            block_transactions,
+            check,
+        };
         let joined = Member::open(joining, first).await.unwrap();
         self.wires.members.lock().unwrap().insert(member, Arc::clone(joined.shared()));
         party.running = Some(tokio::spawn(joined.run()));
@@ -122,11 +144,11 @@ impl World {
         let _ = running.await;
     }
 
-    fn shared(&self, member: u64) -> Arc<Shared> {
+    pub fn shared(&self, member: u64) -> Arc<Shared> {
         Arc::clone(&self.wires.members.lock().unwrap()[&member])
     }
 
-    async fn outside(&self, member: u64) -> Database {
+    pub async fn outside(&self, member: u64) -> Database {
         Database::connect(&self.parties[&member].url).await.unwrap()
     }
 
@@ -146,7 +168,7 @@ impl World {
     }
 
     /// Until these have come so far.
-    async fn reach(&self, members: &[u64], height: u64) {
+    pub async fn reach(&self, members: &[u64], height: u64) {
         let began = Instant::now();
         for member in members {
             while self.shared(*member).status().agreed < height {
@@ -203,7 +225,7 @@ impl World {
     }
 
     /// All have the same rows, and the same certified results.
-    async fn compare(&mut self) {
+    pub async fn compare(&mut self) {
         self.settle().await;
         let height = self.shared(1).status().agreed;
         self.reach(&ALL, height).await;

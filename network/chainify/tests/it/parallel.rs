@@ -94,6 +94,7 @@ async fn chained(server: &Server, connections: usize) -> Organisation {
         checkpoint_blocks: 4,
         members: String::new(),
         votes: 1,
+        agreement: Default::default(),
     };
     let files = std::sync::Arc::new(MemoryFiles::new());
     let mut organisation = Organisation::create(files, &url, &terms).await.unwrap();
