@@ -53,6 +53,8 @@ pub struct ChainLoad {
     /// Seconds before that.
     pub warm_up: f64,
     pub seed: u64,
+    /// Whether all organisations have to agree to each transaction before it is ordered.
+    pub agreed: bool,
     /// With the second, from the beginning of the load, in which each is dealt.
     pub blows: Vec<(f64, Blow)>,
 }

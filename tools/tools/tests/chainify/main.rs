@@ -53,7 +53,7 @@ fn edited_rows_and_killed_organisations() {
 
 #[test]
 fn parts_and_sizes_and_costs() {
-    measured("chainify-4.13", 4);
+    measured("chainify-4.13", 6);
     measured("chainify-4.14", 1);
     measured("chainify-costs", 2);
 }

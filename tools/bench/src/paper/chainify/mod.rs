@@ -129,6 +129,7 @@ fn load(lab: &Lab<'_>, name: &str, way: Way, clients: u64) -> ChainLoad {
         seconds,
         warm_up,
         seed: 1,
+        agreed: false,
         blows: Vec::new(),
     }
 }

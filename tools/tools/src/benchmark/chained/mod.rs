@@ -117,13 +117,13 @@ impl Scene<'_> {
         let chained = self.folder.join(format!("chained-{number}"));
         let run = match load.way {
             Way::Chained { votes, connections } => {
-                chain(&chained, &self.urls(), votes, load.checkpoint_blocks)?;
+                chain(&chained, &self.urls(), votes, load)?;
                 self.run_chained(&chained, &file, connections, load)?
             }
             Way::Alone { isolation, triggers } => {
                 if triggers {
                     let votes = self.servers.len();
-                    chain(&chained, &self.urls(), votes, load.checkpoint_blocks)?;
+                    chain(&chained, &self.urls(), votes, load)?;
                 }
                 self.run_alone(&file, isolation, load)?
             }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use bench::over_databases::ChainLoad;
 use kit::sync::lock;
 use serde_json::Value;
 
@@ -42,12 +43,16 @@ pub fn chainify(arguments: &[&str]) -> Result<Value> {
 }
 
 /// Puts digest tables and triggers into databases.
-pub fn chain(folder: &Path, urls: &[String], votes: usize, checkpoint_blocks: u64) -> Result<()> {
+pub fn chain(folder: &Path, urls: &[String], votes: usize, load: &ChainLoad) -> Result<()> {
     let (tables, votes) = (transactions::TABLES.join(","), votes.to_string());
     let listen = format!("127.0.0.1:{}", ports(urls.len())?);
-    let blocks = checkpoint_blocks.to_string();
+    let blocks = load.checkpoint_blocks.to_string();
+    let policies = transactions::TABLES.map(|table| format!("{table}=all"));
     let mut arguments = vec!["init", "--folder", path(folder)?, "--tables", &tables];
     arguments.extend(["--votes", &votes, "--checkpoint-blocks", &blocks, "--listen", &listen]);
+    if load.agreed {
+        policies.iter().for_each(|policy| arguments.extend(["--agree", policy]));
+    }
     urls.iter().for_each(|url| arguments.extend(["--database", url]));
     chainify(&arguments).map(|_| ())
 }
@@ -78,7 +83,8 @@ impl Organisations {
         for number in 1..=count {
             let mut command = tally()?;
             command.args(["chainify", "run", "--connections", &connections]);
-            command.args(["--block-transactions", &block, "--folder"]).arg(all.folder_of(number));
+            command.args(["--block-transactions", &block, "--check", transactions::CHECK]);
+            command.arg("--folder").arg(all.folder_of(number));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             let mut child = command.spawn().context("cannot start `tally`")?;
             if let Some(errors) = child.stderr.take() {

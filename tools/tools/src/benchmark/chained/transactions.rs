@@ -13,6 +13,9 @@ use workloads::skew::Skew;
 
 pub const TABLES: [&str; 2] = ["checking", "savings"];
 
+/// An organisation's function that agrees to all of them.
+pub const CHECK: &str = "agrees";
+
 /// Tables that are there already go first.
 pub fn tables(system: System, accounts: u64) -> Vec<Vec<String>> {
     let mut all = Vec::new();
@@ -29,6 +32,15 @@ pub fn tables(system: System, accounts: u64) -> Vec<Vec<String>> {
         all.push(vec![format!("INSERT INTO {table} (id, balance) SELECT {rows}")]);
         all.push(vec![format!("{analysed} {table}")]);
     }
+    let function = match system {
+        System::Postgres => {
+            "(statements text) RETURNS boolean LANGUAGE sql AS              $$ SELECT statements NOT LIKE '%DELETE%' $$"
+        }
+        System::MariaDb => {
+            "(statements LONGTEXT CHARACTER SET utf8mb4) RETURNS boolean DETERMINISTIC              RETURN statements NOT LIKE '%DELETE%'"
+        }
+    };
+    all.push(vec![format!("CREATE OR REPLACE FUNCTION {CHECK}{function}")]);
     all
 }
 
