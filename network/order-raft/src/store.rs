@@ -14,9 +14,10 @@
 //! *Invariant.* Before a write goes to one of the two files, everything written to the other is
 //! synced. So after a crash the log has no gap.
 //!
-//! *The leader's sync runs in parallel with the followers'.* openraft is told that entries are
-//! appended as soon as they are written, and replicates them at once; [`Store::sync`] follows in
-//! the background. The store is synced before anything that relies on this node's copy: before a
+//! *The leader writes and syncs in parallel with the followers.* openraft is told that entries are
+//! appended as soon as they are in memory, and replicates them at once; [`Store::sync`] follows in
+//! the background, and writes them first. A direct write waits for the disk like a sync, so it does
+//! not stand before the messages either. The store is synced before anything that relies on this node's copy: before a
 //! commit index that counts it is applied or sent ([`Store::sync_up_to`]), before it answers
 //! another leader or a candidate, and before it stands for election.
 //!
@@ -29,6 +30,8 @@
 //! at [their offsets](Lookup), since several followers may be behind by different amounts.
 
 mod storage;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -96,6 +99,8 @@ struct Kept {
     last: Option<LogId<u64>>,
     /// So many entries are on stable storage.
     durable: u64,
+    /// The newest orders of a leader, which are written before the next sync.
+    unwritten: Vec<Record>,
     /// The last entry that was pruned before this start.
     purged: Option<LogId<u64>>,
     recent: BTreeMap<u64, Entry<Types>>,
@@ -196,7 +201,7 @@ impl Store {
 
     /// The last order's, be it committed or not.
     pub fn height(&self) -> Height {
-        self.kept().orders.next_height() - 1
+        self.kept().next_height() - 1
     }
 
     /// The number of entries up to a block: its sequence; 0 for genesis, whose block is no entry.
@@ -364,7 +369,9 @@ impl Store {
 
     /// The order records of the store are in order on disk, and a mark says so.
     pub fn rest(&self) -> io::Result<()> {
-        self.kept().orders.rest()
+        let mut kept = self.kept();
+        kept.sync()?;
+        kept.orders.rest()
     }
 
     /// The entry of an index and the members that were in force there.
@@ -407,6 +414,7 @@ impl Kept {
             time_us,
             last,
             durable,
+            unwritten: Vec::new(),
             purged,
             recent,
             recent_bytes,
@@ -475,8 +483,7 @@ impl Kept {
     }
 
     fn append(&mut self, entries: impl Iterator<Item = Entry<Types>>) -> io::Result<()> {
-        let mut records = Vec::new();
-        let mut head = (self.orders.next_height(), self.orders.head_hash(), self.time_us);
+        let mut head = (self.next_height(), self.head_hash(), self.time_us);
         for entry in entries {
             let next = self.last.map_or(0, |last| last.index + 1);
             if entry.log_id.index != next {
@@ -503,7 +510,7 @@ impl Kept {
                     let batch = Batch::seal(seal, content.proposal.envelopes.clone());
                     let batch = batch.map_err(io::Error::other)?;
                     head = (height + 1, batch.hash(), batch.header().time_us);
-                    records.push(batch.encode().map_err(io::Error::other)?);
+                    self.unwritten.push(batch.encode().map_err(io::Error::other)?);
                     let sealed = Some(batch.header().clone());
                     self.newest.insert(height, Recorded { hash: batch.hash(), sealed });
                     self.keep(entry.log_id, Draft::of_batch(content.term, &batch));
@@ -511,14 +518,12 @@ impl Kept {
                 }
                 EntryPayload::Normal(_) => What::Void,
             };
-            self.write(&mut records)?;
             self.sync()?;
             assert!(self.last < Some(entry.log_id), "terms and sequences go up along the log");
             self.side.put_own(Own { id: entry.log_id, what: own })?;
             self.last = Some(entry.log_id);
             self.is_synced();
         }
-        self.write(&mut records)?;
         assert!(head.2 >= self.time_us, "time does not go back from block to block");
         self.time_us = head.2;
         self.assert_sound();
@@ -527,7 +532,7 @@ impl Kept {
 
     /// The log's two parts make one without a gap, and what is kept of it in memory is of it.
     fn assert_sound(&self) {
-        let (batches, own) = (self.orders.next_height() - 1, self.side.state.own.len() as u64);
+        let (batches, own) = (self.next_height() - 1, self.side.state.own.len() as u64);
         assert_eq!(self.count(), batches + own, "an entry is a batch or Raft's own");
         assert!(self.durable <= self.count(), "what is durable was written");
         debug_assert!(self.newest.keys().next_back().is_none_or(|height| *height <= batches));
@@ -541,10 +546,19 @@ impl Kept {
 
     fn sync(&mut self) -> io::Result<()> {
         if self.durable < self.count() {
+            self.write()?;
             self.orders.sync()?;
             self.is_synced();
         }
         Ok(())
+    }
+
+    fn next_height(&self) -> Height {
+        self.orders.next_height() + self.unwritten.len() as u64
+    }
+
+    fn head_hash(&self) -> Hash {
+        self.unwritten.last().map_or_else(|| self.orders.head_hash(), Record::hash)
     }
 
     fn is_synced(&mut self) {
@@ -565,13 +579,15 @@ impl Kept {
         }
     }
 
-    fn write(&mut self, records: &mut Vec<Record>) -> io::Result<()> {
-        if records.is_empty() {
+    fn write(&mut self) -> io::Result<()> {
+        if self.unwritten.is_empty() {
             return Ok(());
         }
-        self.orders.append_all_unsynced(records)?;
-        records.clear();
-        Ok(())
+        let before = self.orders.next_height();
+        let written = self.orders.append_all_unsynced(&self.unwritten);
+        // Where that failed, perhaps some of them.
+        self.unwritten.drain(..(self.orders.next_height() - before) as usize);
+        written
     }
 
     fn keep(&mut self, id: LogId<u64>, draft: Draft) {
@@ -630,6 +646,9 @@ impl Kept {
 
     /// An order from its segment. Its hash is asked for when its block is executed, soon.
     fn read(&mut self, height: Height) -> io::Result<Batch> {
+        if height >= self.orders.next_height() {
+            self.write()?;
+        }
         let record = self.lookup.record(&*self.files, height)?;
         let record = record.ok_or_else(|| missing(height))?;
         let batch = Batch::of(&record).map_err(io::Error::other)?;
