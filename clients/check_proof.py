@@ -306,11 +306,27 @@ def signers(envelope):
     except ValueError:
         return []
 
-    def right(tag, keys):
-        return [key.hex() for key, signature in keys
-                if len(signature) == 64 and is_signed(key, tag + envelope_id, signature)]
-    approved = right(b"tally approval 1", approvals)
-    return right(b"tally signature1", signatures) + ["approval:" + key for key in approved]
+    signed = [key.hex() for key, signature in signatures
+              if len(signature) == 64
+              and is_signed(key, b"tally signature1" + envelope_id, signature)]
+    return signed + ["approval:" + key.hex() for key, approval in approvals
+                     if is_approved(key, envelope_id, approval)]
+
+
+def is_approved(key, envelope_id, approval):
+    """Whether an approval is right: of this transaction alone, or of a tree that it is in."""
+    message = b"tally approval 1" + envelope_id
+    signature, rest = approval[:64], approval[64:]
+    if rest:
+        if len(rest) % 32 != 4:
+            return False
+        leaves, index = int.from_bytes(rest[:2], "big"), int.from_bytes(rest[2:4], "big")
+        path = [rest[at:at + 32] for at in range(4, len(rest), 32)]
+        root = climb(leaf_hash(message), index, leaves, path)
+        if root is None or not 2 <= leaves <= 1024:
+            return False
+        message = b"tally approvals1" + rest[:2] + root
+    return len(signature) == 64 and is_signed(key, message, signature)
 
 
 # 2. and 3. The bodies, each with what it says if it holds

@@ -132,17 +132,17 @@ func orderHeader(data []byte) (o order, err error) {
 	}, nil
 }
 
-// climbs says whether an inclusion proof leads from a leaf's hash to a root.
-func climbs(leaf []byte, index, leaves uint64, proof [][]byte, root []byte) bool {
+// climb finds the root that an inclusion proof leads to; nil where it does not fit.
+func climb(leaf []byte, index, leaves uint64, proof [][]byte) []byte {
 	if index >= leaves {
-		return false
+		return nil
 	}
 	for last := leaves - 1; last > 0; index, last = index>>1, last>>1 {
 		if index&1 == 0 && index == last {
 			continue
 		}
 		if len(proof) == 0 {
-			return false
+			return nil
 		}
 		if index&1 == 1 {
 			leaf = nodeHash(proof[0], leaf)
@@ -151,7 +151,16 @@ func climbs(leaf []byte, index, leaves uint64, proof [][]byte, root []byte) bool
 		}
 		proof = proof[1:]
 	}
-	return len(proof) == 0 && bytes.Equal(leaf, root)
+	if len(proof) > 0 {
+		return nil
+	}
+	return leaf
+}
+
+// climbs says whether an inclusion proof leads from a leaf's hash to a root.
+func climbs(leaf []byte, index, leaves uint64, proof [][]byte, root []byte) bool {
+	found := climb(leaf, index, leaves, proof)
+	return found != nil && bytes.Equal(found, root)
 }
 
 // The state tree, docs/state-tree.md

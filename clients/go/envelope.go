@@ -4,6 +4,7 @@ package main
 
 import (
 	"crypto/ed25519"
+	"encoding/binary"
 	"encoding/hex"
 )
 
@@ -65,21 +66,50 @@ func signers(envelope []byte) []string {
 	}
 	id := tagged("tally envelope 1", envelope[:len(envelope)-len(r.data)])
 	var right []string
-	add := func(tag, shown string) {
-		message := append([]byte(tag), id...)
+	add := func(shown string, isRight func(key, bytes []byte) bool) {
 		r.list(func() {
-			key, signature := r.take(32), r.part()
-			if !r.cut && len(signature) == 64 && ed25519.Verify(key, message, signature) {
+			key, bytes := r.take(32), r.part()
+			if !r.cut && isRight(key, bytes) {
 				right = append(right, shown+hex.EncodeToString(key))
 			}
 		})
 	}
 	if len(r.data) > 0 {
-		add("tally signature1", "")
-		add("tally approval 1", "approval:")
+		add("", func(key, signature []byte) bool {
+			return isSigned(key, append([]byte("tally signature1"), id...), signature)
+		})
+		add("approval:", func(key, approval []byte) bool { return isApproved(key, id, approval) })
 	}
 	if !r.whole() {
 		return nil
 	}
 	return right
+}
+
+func isSigned(key, message, signature []byte) bool {
+	return len(signature) == 64 && ed25519.Verify(key, message, signature)
+}
+
+// isApproved tells whether an approval is right: of this transaction alone, or of a tree that it is
+// in.
+func isApproved(key, id, approval []byte) bool {
+	message := append([]byte("tally approval 1"), id...)
+	if len(approval) <= 64 {
+		return isSigned(key, message, approval)
+	}
+	signature, rest := approval[:64], approval[64:]
+	if len(rest)%32 != 4 {
+		return false
+	}
+	leaves, index := binary.BigEndian.Uint16(rest), binary.BigEndian.Uint16(rest[2:])
+	var path [][]byte
+	for at := 4; at < len(rest); at += 32 {
+		path = append(path, rest[at:at+32])
+	}
+	root := climb(leafHash(message), uint64(index), uint64(leaves), path)
+	if root == nil || leaves < 2 || leaves > 1024 {
+		return false
+	}
+	message = append(append([]byte("tally approvals1"), rest[:2]...), root...)
+	return isSigned(key, message, signature)
 }

@@ -202,17 +202,23 @@ public final class CheckProof {
         return after != 0 && after - 1 == before;
     }
 
-    /** Whether an inclusion proof leads from a leaf's hash to a root. */
-    static boolean climbs(byte[] leaf, long index, long leaves, List<byte[]> proof, byte[] root) {
-        if (Long.compareUnsigned(index, leaves) >= 0) return false;
+    /** The root that an inclusion proof leads to; null where it does not fit. */
+    static byte[] climb(byte[] leaf, long index, long leaves, List<byte[]> proof) {
+        if (Long.compareUnsigned(index, leaves) >= 0) return null;
         int at = 0;
         for (long last = leaves - 1; last != 0; last >>>= 1, index >>>= 1) {
             if ((index & 1) == 0 && index == last) continue;
-            if (at == proof.size()) return false;
+            if (at == proof.size()) return null;
             byte[] other = proof.get(at++);
             leaf = (index & 1) == 1 ? nodeHash(other, leaf) : nodeHash(leaf, other);
         }
-        return at == proof.size() && Arrays.equals(leaf, root);
+        return at == proof.size() ? leaf : null;
+    }
+
+    /** Whether an inclusion proof leads from a leaf's hash to a root. */
+    static boolean climbs(byte[] leaf, long index, long leaves, List<byte[]> proof, byte[] root) {
+        byte[] found = climb(leaf, index, leaves, proof);
+        return found != null && Arrays.equals(found, root);
     }
 
     // The state tree, docs/state-tree.md
@@ -543,22 +549,41 @@ public final class CheckProof {
             List<byte[][]> signatures = bare ? List.of() : pairs(reader, true);
             List<byte[][]> approvals = bare ? List.of() : pairs(reader, true);
             require(reader.isAtEnd(), "malformed");
-            List<String> right = rightOnes(signatures, "tally signature1", id, "");
-            right.addAll(rightOnes(approvals, "tally approval 1", id, "approval:"));
+            byte[] message = joined(ascii("tally signature1"), id);
+            List<String> right = new ArrayList<>();
+            for (byte[][] pair : signatures) {
+                if (Key.isSigned(pair[0], message, pair[1])) right.add(HEX.formatHex(pair[0]));
+            }
+            for (byte[][] pair : approvals) {
+                if (isApproved(pair[0], id, pair[1])) {
+                    right.add("approval:" + HEX.formatHex(pair[0]));
+                }
+            }
             return right;
         } catch (Refused none) {
             return List.of();
         }
     }
 
-    private static List<String> rightOnes(
-            List<byte[][]> pairs, String tag, byte[] id, String shown) {
-        byte[] message = joined(ascii(tag), id);
-        List<String> right = new ArrayList<>();
-        for (byte[][] pair : pairs) {
-            if (Key.isSigned(pair[0], message, pair[1])) right.add(shown + HEX.formatHex(pair[0]));
+    /** Whether an approval is right: of this transaction alone, or of a tree that it is in. */
+    static boolean isApproved(byte[] key, byte[] id, byte[] approval) {
+        byte[] message = joined(ascii("tally approval 1"), id);
+        if (approval.length <= 64) return Key.isSigned(key, message, approval);
+        ByteBuffer rest = ByteBuffer.wrap(approval, 64, approval.length - 64);
+        if (rest.remaining() % 32 != 4) return false;
+        int leaves = Short.toUnsignedInt(rest.getShort());
+        int index = Short.toUnsignedInt(rest.getShort());
+        List<byte[]> path = new ArrayList<>();
+        while (rest.hasRemaining()) {
+            byte[] hash = new byte[32];
+            rest.get(hash);
+            path.add(hash);
         }
-        return right;
+        byte[] root = climb(leafHash(message), index, leaves, path);
+        if (root == null || leaves < 2 || leaves > 1024) return false;
+        byte[] count = ByteBuffer.allocate(2).putShort((short) leaves).array();
+        byte[] signed = joined(joined(ascii("tally approvals1"), count), root);
+        return Key.isSigned(key, signed, start(approval, 64));
     }
 
     // 2. and 3. The bodies

@@ -79,17 +79,23 @@ function orderHeader(data) {
   return order;
 }
 
-/** Whether an inclusion proof leads from a leaf's hash to a root. Numbers are BigInts. */
-function climbs(leaf, index, leaves, proof, root) {
-  if (index >= leaves) return false;
+/** The root that an inclusion proof leads to; null where it does not fit. Numbers are BigInts. */
+function climb(leaf, index, leaves, proof) {
+  if (index >= leaves) return null;
   let at = 0;
   for (let last = leaves - 1n; last > 0n; last >>= 1n, index >>= 1n) {
     if (!(index & 1n) && index === last) continue;
-    if (at === proof.length) return false;
+    if (at === proof.length) return null;
     const other = proof[at++];
     leaf = index & 1n ? nodeHash(other, leaf) : nodeHash(leaf, other);
   }
-  return at === proof.length && same(leaf, root);
+  return at === proof.length ? leaf : null;
+}
+
+/** Whether an inclusion proof leads from a leaf's hash to a root. */
+function climbs(leaf, index, leaves, proof, root) {
+  const found = climb(leaf, index, leaves, proof);
+  return found !== null && same(found, root);
 }
 
 // The state tree, docs/state-tree.md
@@ -353,18 +359,34 @@ class EnvelopeReader extends Reader {
 function signers(envelope) {
   try {
     const { signatures, approvals, id } = new EnvelopeReader(envelope).signed();
-    const right = (tag, keys) => {
-      const message = Buffer.concat([bytes(tag), id]);
-      return keys
-        .filter(([key, signature]) => signature.length === 64 && isSigned(key, message, signature))
-        .map(([key]) => key.toString("hex"));
-    };
-    const approved = right("tally approval 1", approvals).map((key) => `approval:${key}`);
-    return [...right("tally signature1", signatures), ...approved];
+    const message = Buffer.concat([bytes("tally signature1"), id]);
+    const signed = signatures
+      .filter(([key, signature]) => signature.length === 64 && isSigned(key, message, signature))
+      .map(([key]) => key.toString("hex"));
+    const approved = approvals
+      .filter(([key, approval]) => isApproved(key, id, approval))
+      .map(([key]) => `approval:${key.toString("hex")}`);
+    return [...signed, ...approved];
   } catch (error) {
     if (error instanceof Refused) return [];
     throw error;
   }
+}
+
+/** Whether an approval is right: of this transaction alone, or of a tree that it is in. */
+function isApproved(key, id, approval) {
+  let message = Buffer.concat([bytes("tally approval 1"), id]);
+  const [signature, rest] = [approval.subarray(0, 64), approval.subarray(64)];
+  if (rest.length > 0) {
+    if (rest.length % 32 !== 4) return false;
+    const [leaves, index] = [rest.readUInt16BE(0), rest.readUInt16BE(2)];
+    const path = [];
+    for (let at = 4; at < rest.length; at += 32) path.push(rest.subarray(at, at + 32));
+    const root = climb(leafHash(message), BigInt(index), BigInt(leaves), path);
+    if (root === null || leaves < 2 || leaves > 1024) return false;
+    message = Buffer.concat([bytes("tally approvals1"), rest.subarray(0, 2), root]);
+  }
+  return signature.length === 64 && isSigned(key, message, signature);
 }
 
 // 2. and 3. The bodies: read, then checked

@@ -19,6 +19,7 @@
 //! Absence: no SQL, no execution, no storage, no clock. Nothing in a block depends on how it was
 //! stored; only [`files`] touches a disk.
 
+pub mod approvals;
 pub mod backup;
 pub mod batch;
 pub mod block;

@@ -106,10 +106,7 @@ pub fn inclusion_proof(leaf_hashes: &[Hash], index: usize) -> Option<Vec<Hash>> 
     let mut position = index;
     while level.len() > 1 {
         proof.extend(level.get(position ^ 1));
-        let (pairs, odd) = level.as_chunks::<2>();
-        let mut above: Vec<Hash> = pairs.iter().map(|[l, r]| node_hash(l, r)).collect();
-        above.extend(odd);
-        level = above;
+        level = level_above(&level);
         position /= 2;
     }
     debug_assert_eq!(
@@ -118,6 +115,27 @@ pub fn inclusion_proof(leaf_hashes: &[Hash], index: usize) -> Option<Vec<Hash>> 
         "a proof leads to the root"
     );
     Some(proof)
+}
+
+/// The root, and the inclusion proofs of all leaves: each level is computed once.
+pub fn inclusion_proofs(leaf_hashes: Vec<Hash>) -> (Hash, Vec<Vec<Hash>>) {
+    let mut proofs = vec![Vec::new(); leaf_hashes.len()];
+    let (mut level, mut height) = (leaf_hashes, 0);
+    while level.len() > 1 {
+        for (leaf, proof) in proofs.iter_mut().enumerate() {
+            proof.extend(level.get(leaf >> height ^ 1));
+        }
+        (level, height) = (level_above(&level), height + 1);
+    }
+    let root = level.first().copied().unwrap_or_else(|| MerkleBuilder::new().root());
+    (root, proofs)
+}
+
+fn level_above(level: &[Hash]) -> Vec<Hash> {
+    let (pairs, odd) = level.as_chunks::<2>();
+    let mut above: Vec<Hash> = pairs.iter().map(|[l, r]| node_hash(l, r)).collect();
+    above.extend(odd);
+    above
 }
 
 /// The root that a proof leads to, or `None` if the proof has not the one length that fits.

@@ -121,6 +121,8 @@ fn every_size_and_index_agrees_with_the_definition() {
         let leaves = &all[..n];
         let root = root_of_hashes(leaves);
         assert_eq!(root, naive_root(leaves), "{n} leaves");
+        let of_all = (0..n).map(|index| naive_proof(index, leaves)).collect();
+        assert_eq!(inclusion_proofs(leaves.to_vec()), (root, of_all), "{n} leaves");
         for index in 0..n {
             let proof = inclusion_proof(leaves, index).unwrap();
             assert_eq!(proof, naive_proof(index, leaves), "leaf {index} of {n}");

@@ -1,8 +1,10 @@
 //! Receipts whose envelopes have signatures, right ones and others.
 
 use super::{Body, Case, Proof, case, support};
+use crate::approvals::{Approved, approve};
 use crate::batch::{Batch, OrderSeal};
-use crate::hash::{Tag, tagged_hash, to_hex};
+use crate::hash::{Hash, Tag, tagged_hash, to_hex};
+use crate::merkle::{leaf_hash, root_from_proof};
 use crate::proof::Anchor;
 use crate::receipt::Receipt;
 use crate::signatures::{SecretKey, TAG_APPROVAL, TAG_ENVELOPE, TAG_SIGNATURE};
@@ -35,6 +37,60 @@ fn signed_by(tag: &Tag, body: &[u8], seeds: &[u8]) -> Vec<u8> {
         list.extend([&key.public()[..], &[64], &key.sign(&message)].concat());
     }
     list
+}
+
+/// An envelope whose one approval is these bytes.
+fn approved_as(body: &[u8], approval: &[u8]) -> Vec<u8> {
+    let mut length = Vec::new();
+    types::codec::encode_u64(approval.len() as u64, &mut length);
+    let key = SecretKey::of_seed([3; 32]).public();
+    [body, &[0, 1], &key, &length, approval].concat()
+}
+
+/// Approvals of many transactions by one signature, right ones and others.
+fn approved_together(body: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let (id, key) = (tagged_hash(TAG_ENVELOPE, body), SecretKey::of_seed([3; 32]));
+    let tree = |leaves: usize, at: usize| {
+        let mut ids: Vec<Hash> = (0..leaves).map(|n| leaf_hash(&n.to_be_bytes())).collect();
+        ids[at] = id;
+        approve(&key, &ids).unwrap().swap_remove(at)
+    };
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut approval = tree(5, 2);
+        change(&mut approval);
+        approval
+    };
+    // Signed as it claims to be: nothing is wrong but its shape.
+    let shaped = |leaves: u16, path: usize| {
+        let path = vec![[5; 32]; path];
+        let leaf = leaf_hash(Approved::one(&id).message());
+        let root = root_from_proof(leaf, 0, leaves.into(), &path).unwrap_or(leaf);
+        let signature = key.sign(Approved::many(leaves, &root).message());
+        [&signature[..], &leaves.to_be_bytes(), &[0; 2], &path.concat()].concat()
+    };
+    let alone = key.sign(Approved::one(&id).message()).to_vec();
+    let approvals = [
+        ("an approval of two", tree(2, 1)),
+        ("an approval of five", tree(5, 2)),
+        ("an approval of five, the last", tree(5, 4)),
+        ("an approval of as many as may be", tree(1024, 700)),
+        ("a path of another leaf", changed(&|it| it[67] ^= 1)),
+        ("a path of another root", changed(&|it| *it.last_mut().unwrap() ^= 1)),
+        ("a tree of another number", changed(&|it| it[65] = 6)),
+        ("a leaf behind the last", changed(&|it| it[67] = 5)),
+        ("a path that is too long", changed(&|it| it.extend([0; 32]))),
+        ("a path that is cut", changed(&|it| it.truncate(it.len() - 32))),
+        ("half a hash", changed(&|it| it.truncate(it.len() - 16))),
+        ("no path", changed(&|it| it.truncate(68))),
+        ("a shape that is cut", changed(&|it| it.truncate(66))),
+        ("an empty tree", shaped(0, 0)),
+        ("a tree of one", shaped(1, 0)),
+        ("a tree that is too large", shaped(1025, 11)),
+        ("a tree of as many as a number holds", shaped(65535, 16)),
+        ("a tree under one's own signature", [&alone[..], &tree(5, 2)[64..]].concat()),
+        ("a root's signature alone", tree(5, 2)[..64].to_vec()),
+    ];
+    approvals.map(|(name, approval)| (name, approved_as(body, &approval))).to_vec()
 }
 
 /// Receipts whose envelopes have signatures, right ones and others.
@@ -121,7 +177,8 @@ pub(super) fn receipts() -> Vec<Case> {
         let body = Body::Receipt(Box::new(receipt));
         (to_hex(&block.result.header().hash()), Proof { body, anchor: Anchor::None })
     };
-    let sealed = envelopes.iter().map(|(name, envelope)| {
+    let together = approved_together(&plain);
+    let sealed = envelopes.iter().chain(&together).map(|(name, envelope)| {
         let (head, proof) = seal(envelope);
         case(format!("a receipt with {name}"), &head, &proof)
     });

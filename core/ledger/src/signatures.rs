@@ -2,11 +2,20 @@
 //! judged alike, on every replica.
 //!
 //! *Many together* are checked by one equation, whose factors are drawn from a hash of all of them:
-//! a batch is a function of its bytes, as is all that a block comes to. Where the equation does not
+//! the same signatures are judged by the same equation. Where the equation does not
 //! hold, halves are checked, down to those that are wrong; a batch with one wrong signature costs
 //! its own check and those of some pieces.
+//!
+//! *Once.* A node meets most signatures twice, when a transaction is handed in and in its block, and
+//! one that approves many transactions as often as they are. Those that were found right lately are
+//! known by the SHA-256 of key, message and signature, so each costs its equation once. What is
+//! known differs between replicas and so do their equations, but not what they come to: a right
+//! signature stays right, a wrong one is never known, and that an equation holds for a wrong one
+//! has a chance of 2^-128. Who sends very many makes others forgotten, which are then checked again.
 
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ed25519_zebra::{Signature, SigningKey, VerificationKey, VerificationKeyBytes, batch};
 use rand_core::{TryCryptoRng, TryRng};
@@ -14,7 +23,8 @@ use sha2::{Digest, Sha256};
 use types::codec::decode_u64;
 use types::{Error, Result, SqlState};
 
-use crate::hash::{Tag, tagged_hash};
+use crate::approvals::is_approved;
+use crate::hash::{Hash, Tag, tagged_hash};
 
 /// An ed25519 public key.
 pub type PublicKey = [u8; 32];
@@ -99,16 +109,102 @@ impl Claim<'_> {
         let key = VerificationKeyBytes::from(*self.key);
         Some(batch::Item::from((key, Signature::from(signature), self.message)))
     }
+
+    fn digest(&self) -> Hash {
+        let mut hash = Sha256::new();
+        hash.update(b"tally claim v1\0\0");
+        hash.update(self.key);
+        for part in [self.message, self.signature] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        hash.finalize().into()
+    }
 }
 
-/// Which of them hold.
+/// Which of them hold. What was checked lately, and what stands among them twice, is not checked
+/// again.
 pub fn check_all(claims: &[Claim<'_>]) -> Vec<bool> {
+    let digests: Vec<Hash> = claims.iter().map(Claim::digest).collect();
+    let mut held = KNOWN.with(|known| digests.iter().map(|it| known.has(it)).collect::<Vec<_>>());
+    let mut first = HashMap::new();
+    let unknown: Vec<usize> = (0..claims.len())
+        .filter(|at| !held[*at] && *first.entry(digests[*at]).or_insert(*at) == *at)
+        .collect();
+    if unknown.is_empty() {
+        return held;
+    }
+    let pick = |at: &usize| (digests[*at], claims[*at]);
+    let checked = check_digested(&unknown.iter().map(pick).collect::<Vec<_>>());
+    unknown.iter().zip(checked).for_each(|(at, holds)| held[*at] = holds);
+    for (at, digest) in digests.iter().enumerate() {
+        held[at] |= first.get(digest).is_some_and(|first| held[*first]);
+    }
+    KNOWN.with(|known| {
+        let right = unknown.iter().filter(|at| held[**at]);
+        right.for_each(|at| known.add(digests[*at]));
+    });
+    held
+}
+
+/// The same whatever is known: what a signature costs that none has met.
+pub fn check_anew(claims: &[Claim<'_>]) -> Vec<bool> {
+    check_digested(&claims.iter().map(|claim| (claim.digest(), *claim)).collect::<Vec<_>>())
+}
+
+fn check_digested(claims: &[(Hash, Claim<'_>)]) -> Vec<bool> {
     let mut held = vec![false; claims.len()];
     let items: Vec<(usize, batch::Item)> =
-        claims.iter().enumerate().filter_map(|(at, claim)| Some((at, claim.item()?))).collect();
-    let factors = Factors::of(claims);
-    check_pieces(&items, &factors, &mut held);
+        claims.iter().enumerate().filter_map(|(at, (_, it))| Some((at, it.item()?))).collect();
+    check_pieces(&items, &Factors::of(claims), &mut held);
     held
+}
+
+/// What this process has just signed need not be checked by it.
+pub fn remember(claim: &Claim<'_>) {
+    debug_assert!(claim.holds(), "its own key has signed it");
+    KNOWN.with(|known| known.add(claim.digest()));
+}
+
+/// Forgets what is known, for tests that compare one way to judge with another.
+pub fn forget() {
+    KNOWN.with(|known| *known = Known::default());
+}
+
+/// In each of two generations: 32 bytes each, a few MiB in all.
+const KNOWN_MAX: usize = 1 << 15;
+
+static KNOWN: Shared = Shared(Mutex::new(None));
+
+struct Shared(Mutex<Option<Known>>);
+
+impl Shared {
+    fn with<T>(&self, run: impl FnOnce(&mut Known) -> T) -> T {
+        // What is left of a thread that panicked is a set of right ones still.
+        let mut known: MutexGuard<'_, _> = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        run(known.get_or_insert_default())
+    }
+}
+
+/// Digests of claims that hold, the newest ones.
+#[derive(Default)]
+struct Known {
+    newer: HashSet<Hash>,
+    older: HashSet<Hash>,
+}
+
+impl Known {
+    fn has(&self, digest: &Hash) -> bool {
+        self.newer.contains(digest) || self.older.contains(digest)
+    }
+
+    fn add(&mut self, digest: Hash) {
+        if self.newer.len() == KNOWN_MAX {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.insert(digest);
+        debug_assert!(self.newer.len() + self.older.len() <= 2 * KNOWN_MAX, "it is bounded");
+    }
 }
 
 fn check_pieces(items: &[(usize, batch::Item)], factors: &Factors, held: &mut [bool]) {
@@ -133,16 +229,10 @@ fn check_pieces(items: &[(usize, batch::Item)], factors: &Factors, held: &mut [b
 struct Factors([u8; 32]);
 
 impl Factors {
-    fn of(claims: &[Claim<'_>]) -> Factors {
+    fn of(claims: &[(Hash, Claim<'_>)]) -> Factors {
         let mut hash = Sha256::new();
-        hash.update(b"tally batch v1\0\0");
-        for Claim { key, message, signature } in claims {
-            hash.update(key);
-            for part in [message, signature] {
-                hash.update((part.len() as u64).to_be_bytes());
-                hash.update(part);
-            }
-        }
+        hash.update(b"tally batch v2\0\0");
+        claims.iter().for_each(|(digest, _)| hash.update(digest));
         Factors(hash.finalize().into())
     }
 
@@ -222,14 +312,17 @@ pub fn signers_of(envelope: &[u8]) -> Signers {
         return Signers::default();
     };
     let id = tagged_hash(TAG_ENVELOPE, body);
-    let right = |tag: &Tag, signatures: Signatures<'_>| {
-        let message = [&tag[..], &id].concat();
-        let holds = |(key, signature): &(&PublicKey, &[u8])| {
-            Claim { key, message: &message, signature }.holds()
-        };
-        signatures.into_iter().filter(holds).map(|(key, _)| *key).collect()
+    let message = [&TAG_SIGNATURE[..], &id].concat();
+    let is_signed =
+        |key: &PublicKey, signature: &[u8]| Claim { key, message: &message, signature }.holds();
+    let right = |list: Signatures<'_>, is_right: &dyn Fn(&PublicKey, &[u8]) -> bool| {
+        let right = list.into_iter().filter(|(key, bytes)| is_right(key, bytes));
+        right.map(|(key, _)| *key).collect()
     };
-    Signers { signed: right(TAG_SIGNATURE, signatures), approved: right(TAG_APPROVAL, approvals) }
+    Signers {
+        signed: right(signatures, &is_signed),
+        approved: right(approvals, &|key, approval| is_approved(&id, key, approval)),
+    }
 }
 
 type Signatures<'e> = Vec<(&'e PublicKey, &'e [u8])>;
@@ -313,6 +406,7 @@ mod tests {
     fn together_and_alone_are_judged_alike() {
         for count in [0, 1, 2, 3, 7, 64] {
             assert!(check_all(&claims(&made(count))).iter().all(|held| *held));
+            assert!(check_anew(&claims(&made(count))).iter().all(|held| *held));
         }
         // Each kind of fault, alone and beside others, at every place.
         let faults: [fn(&mut Made); 7] = [
@@ -331,10 +425,31 @@ mod tests {
                 faults[(which + 1) % faults.len()](&mut all[(at + 4) % 9]);
                 let claims = claims(&all);
                 let alone: Vec<bool> = claims.iter().map(Claim::holds).collect();
+                assert_eq!(check_anew(&claims), alone);
                 assert_eq!(check_all(&claims), alone);
                 assert_eq!(alone.iter().filter(|held| !**held).count(), 2);
             }
         }
+    }
+
+    /// A wrong one is checked anew each time, and what is known of one says nothing of another.
+    #[test]
+    fn what_is_known_is_right_and_forgotten_in_time() {
+        let mut all = made(4);
+        all[1].2[7] ^= 1;
+        all.push(all[0].clone());
+        all.push(all[1].clone());
+        for _ in 0..3 {
+            assert_eq!(check_all(&claims(&all)), [true, false, true, true, true, false]);
+        }
+        let mut known = Known::default();
+        let digest = |n: usize| tagged_hash(TAG_ENVELOPE, &n.to_be_bytes());
+        for n in 0..3 * KNOWN_MAX {
+            known.add(digest(n));
+            assert!(known.has(&digest(n)) && known.has(&digest(n.saturating_sub(KNOWN_MAX - 1))));
+        }
+        assert!(!known.has(&digest(0)) && !known.has(&digest(KNOWN_MAX - 1)));
+        assert_eq!(known.newer.len() + known.older.len(), 2 * KNOWN_MAX);
     }
 
     #[test]

@@ -6,11 +6,13 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ledger::signatures::SecretKey;
-use order::signed::check_together;
+use ledger::Hash;
+use ledger::approvals::LEAVES_MAX;
+use ledger::signatures::{Claim, SecretKey, check_anew};
+use order::signed::{approve_all, are_approved, message};
 use order::{
-    Ended, Envelope, EnvelopeBytes, Limits, Proposal, Remembered, Solo, Submission, Submissions,
-    View, id_of_encoded,
+    Ended, Envelope, Limits, Proposal, Remembered, Signature, Solo, Submission, Submissions, View,
+    id_of_encoded,
 };
 use types::Origin;
 
@@ -42,6 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     report("admit and decide by key", measure(|| admit(&keyed)));
     report("the same, and encode the state", measure(|| admit(&keyed).encode()));
     report_signatures();
+    report_approvals();
     Ok(())
 }
 
@@ -104,9 +107,11 @@ fn measure<T>(mut run: impl FnMut() -> T) -> Duration {
     (0..30).map(time).min().unwrap_or_default()
 }
 
-/// Envelopes that bear one signature each, by as many keys as there are users.
-fn signed(users: usize) -> Vec<EnvelopeBytes> {
-    let request = [1; 100];
+/// A key, what it has signed, its signature.
+type Signed = ([u8; 32], [u8; 48], [u8; 64]);
+
+/// Signatures by as many keys as there are users.
+fn signed(users: usize) -> Vec<Signed> {
     let keys: Vec<SecretKey> = (0..users)
         .map(|user| {
             let mut seed = [7; 32];
@@ -115,26 +120,33 @@ fn signed(users: usize) -> Vec<EnvelopeBytes> {
         })
         .collect();
     let one = |number: u64| {
-        let (mut view, mut room) = (usual(number, &request), [0; 64]);
-        view.sign(&keys[number as usize % users], &mut room).expect("an envelope");
-        EnvelopeBytes::read(view.encode().expect("an envelope"))
+        let message = message(&id_of(number));
+        let key = &keys[number as usize % users];
+        (key.public(), message, key.sign(&message))
     };
     (0..1_000).map(one).collect()
 }
 
+fn id_of(number: u64) -> Hash {
+    usual(number, &[1; 100]).id().expect("an envelope")
+}
+
+fn claims(signed: &[Signed]) -> Vec<Claim<'_>> {
+    signed.iter().map(|(key, message, signature)| Claim { key, message, signature }).collect()
+}
+
 fn report_signatures() {
     for users in [1, 1_000] {
-        let alone = signed(users);
+        let signed = signed(users);
+        let claims = claims(&signed);
         let begun = Instant::now();
-        assert!(alone.iter().all(|envelope| envelope.check_signatures().is_ok()));
-        per_signature(&format!("check a signature alone, {users} keys"), begun, alone.len());
+        assert!(claims.iter().all(Claim::holds));
+        per_signature(&format!("check a signature alone, {users} keys"), begun, claims.len());
         for size in [16, 100, 1_000] {
-            let together = signed(users);
             let begun = Instant::now();
-            together.chunks(size).for_each(|some| check_together(some.iter()));
+            assert!(claims.chunks(size).flat_map(check_anew).all(|held| held));
             let what = format!("check signatures {size} together, {users} keys");
-            per_signature(&what, begun, together.len());
-            assert!(together.iter().all(|envelope| envelope.check_signatures().is_ok()));
+            per_signature(&what, begun, claims.len());
         }
     }
     let key = SecretKey::of_seed([7; 32]);
@@ -143,6 +155,26 @@ fn report_signatures() {
         black_box(key.sign(&[3; 48]));
     }
     per_signature("sign", begun, 1_000);
+}
+
+/// Approvals of many transactions by one signature, which is known after the first.
+fn report_approvals() {
+    let key = SecretKey::of_seed([7; 32]);
+    let ids: Vec<Hash> = (0..LEAVES_MAX as u64).map(id_of).collect();
+    for count in [1, 16, 64, 256, LEAVES_MAX] {
+        let begun = Instant::now();
+        let approvals: Vec<_> = ids.chunks(count).flat_map(|ids| approve_all(&key, ids)).collect();
+        per_signature(&format!("approve {count} together, an approval"), begun, ids.len());
+        let key_id = key.public();
+        let all: Vec<_> = ids
+            .iter()
+            .zip(&approvals)
+            .map(|(id, bytes)| (*id, Signature { key_id, bytes: &bytes[..] }))
+            .collect();
+        let begun = Instant::now();
+        assert!(are_approved(&all).iter().all(|right| *right));
+        per_signature(&format!("check {count} approved together, an approval"), begun, ids.len());
+    }
 }
 
 fn per_signature(what: &str, begun: Instant, count: usize) {

@@ -1,11 +1,13 @@
 //! Signatures over envelopes, checked once each and many together.
 //!
 //! A signature is over [`TAG_SIGNATURE`] and the envelope's id, by the key whose 32 bytes are its
-//! key id; an approval is over [`TAG_APPROVAL`] and the same id. Whether it is right follows from
-//! the envelope's bytes alone; whose the key is, the ledger's state says.
+//! key id; an approval is over the same id behind another tag, alone or with many others by one
+//! signature ([`ledger::approvals`]). Whether it is right follows from the envelope's bytes alone;
+//! whose the key is, the ledger's state says.
 
-use ledger::hash::{Hash, Tag};
-use ledger::signatures::{Claim, SecretKey, TAG_APPROVAL, TAG_SIGNATURE, check_all};
+use ledger::approvals::{self, Approved};
+use ledger::hash::Hash;
+use ledger::signatures::{Claim, SecretKey, TAG_SIGNATURE, check_all, remember};
 use types::{Error, Result, SqlState};
 
 use crate::envelope::{EnvelopeBytes, Signature, View};
@@ -28,32 +30,64 @@ pub enum Fault {
 
 /// What is signed, of an envelope of that id.
 pub fn message(id: &Hash) -> [u8; 48] {
-    tagged(TAG_SIGNATURE, id)
-}
-
-/// What is signed of it by those who approve.
-pub fn approval_message(id: &Hash) -> [u8; 48] {
-    tagged(TAG_APPROVAL, id)
-}
-
-fn tagged(tag: &Tag, id: &Hash) -> [u8; 48] {
     let mut message = [0; 48];
-    message[..16].copy_from_slice(tag);
+    message[..16].copy_from_slice(TAG_SIGNATURE);
     message[16..].copy_from_slice(id);
     message
+}
+
+/// The approvals of envelopes of these ids by this process's key, as few signatures as they take.
+pub fn approve_all(key: &SecretKey, ids: &[Hash]) -> Vec<Vec<u8>> {
+    let mut approvals = Vec::with_capacity(ids.len());
+    for ids in ids.chunks(approvals::LEAVES_MAX) {
+        let of_one = approvals::approve(key, ids).expect("no more than one signature approves");
+        if let (Some(id), Some(approval)) = (ids.first(), of_one.first()) {
+            remember_own(key, id, approval);
+        }
+        approvals.extend(of_one);
+    }
+    debug_assert_eq!(approvals.len(), ids.len(), "each has one");
+    approvals
+}
+
+fn remember_own(key: &SecretKey, id: &Hash, approval: &[u8]) {
+    if let Some((approved, signature)) = Approved::of(id, approval) {
+        remember(&Claim { key: &key.public(), message: approved.message(), signature });
+    }
+}
+
+/// Whether approvals are right, each of an envelope of that id: all of them together.
+pub fn are_approved(all: &[(Hash, Signature<&[u8]>)]) -> Vec<bool> {
+    let read: Vec<_> = all.iter().map(|(id, it)| Approved::of(id, it.bytes)).collect();
+    let claims: Vec<_> =
+        all.iter().zip(&read).map(|((_, it), read)| claim_of(&it.key_id, read)).collect();
+    check_all(&claims)
+}
+
+/// An approval as it was read; one of no form holds never, as it has no signature.
+fn claim_of<'a>(key: &'a [u8; 32], read: &'a Option<(Approved, &'a [u8])>) -> Claim<'a> {
+    let (message, signature) = match read {
+        Some((approved, signature)) => (approved.message(), *signature),
+        None => (&[][..], &[][..]),
+    };
+    Claim { key, message, signature }
 }
 
 impl<'a> View<'a> {
     /// Puts a signature beside those that there are; one of the same key is replaced.
     pub fn sign(&mut self, key: &SecretKey, room: &'a mut [u8; 64]) -> Result<()> {
-        *room = key.sign(&message(&self.id()?));
+        let message = message(&self.id()?);
+        *room = key.sign(&message);
+        remember(&Claim { key: &key.public(), message: &message, signature: &room[..] });
         put(&mut self.signatures, Signature { key_id: key.public(), bytes: &room[..] });
         Ok(())
     }
 
     /// The same of an approval.
     pub fn approve(&mut self, key: &SecretKey, room: &'a mut [u8; 64]) -> Result<()> {
-        *room = key.sign(&approval_message(&self.id()?));
+        let id = self.id()?;
+        *room = key.sign(Approved::one(&id).message());
+        remember_own(key, &id, &room[..]);
         put(&mut self.approvals, Signature { key_id: key.public(), bytes: &room[..] });
         Ok(())
     }
@@ -69,7 +103,8 @@ fn put<'a>(list: &mut Vec<Signature<&'a [u8]>>, one: Signature<&'a [u8]>) {
 struct ToCheck<'e> {
     view: View<'e>,
     signed: [u8; 48],
-    approved: [u8; 48],
+    /// Of each approval; `None`: it is of no form.
+    approved: Vec<Option<(Approved, &'e [u8])>>,
 }
 
 impl ToCheck<'_> {
@@ -79,13 +114,13 @@ impl ToCheck<'_> {
 
     /// Those of signatures, then those of approvals.
     fn claims(&self) -> impl Iterator<Item = Claim<'_>> {
-        let signed = self.view.signatures.iter().map(|one| (one, &self.signed[..]));
-        let approved = self.view.approvals.iter().map(|one| (one, &self.approved[..]));
-        signed.chain(approved).map(|(one, message)| Claim {
+        let signed = self.view.signatures.iter().map(|one| Claim {
             key: &one.key_id,
-            message,
+            message: &self.signed,
             signature: one.bytes,
-        })
+        });
+        let approvals = self.view.approvals.iter().zip(&self.approved);
+        signed.chain(approvals.map(|(one, read)| claim_of(&one.key_id, read)))
     }
 }
 
@@ -104,8 +139,8 @@ impl EnvelopeBytes {
     pub fn check_signatures(&self) -> Result<()> {
         let found = self.faults.get_or_init(|| match self.to_check() {
             Ok(Some(all)) => {
-                let wrong = all.claims().position(|claim| !claim.holds());
-                wrong.map(|at| Fault::Wrong(at as u8))
+                let held = check_all(&all.claims().collect::<Vec<_>>());
+                held.iter().position(|held| !held).map(|at| Fault::Wrong(at as u8))
             }
             Ok(None) => None,
             Err(fault) => Some(fault),
@@ -125,7 +160,8 @@ impl EnvelopeBytes {
         if view.approvals.len() > APPROVERS_MAX {
             return Err(Fault::TooManyApprovals);
         }
-        Ok(Some(ToCheck { view, signed: message(&id), approved: approval_message(&id) }))
+        let approved = view.approvals.iter().map(|one| Approved::of(&id, one.bytes)).collect();
+        Ok(Some(ToCheck { signed: message(&id), approved, view }))
     }
 
     fn error_of(&self, fault: Fault) -> Error {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use order::signed::approval_message;
+use ledger::approvals::approve;
 use order::{Envelope, Signature};
 use types::{Error, Result, SqlState};
 
@@ -117,7 +117,6 @@ impl Shared {
             return refused("it has no function that could agree (run --check)");
         }
         let id = envelope.id()?;
-        let signature = self.signing(|| self.key.sign(&approval_message(&id)));
-        Ok(Bytes::copy_from_slice(&signature))
+        Ok(self.signing(|| approve(&self.key, &[id]))?.concat().into())
     }
 }

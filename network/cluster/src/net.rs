@@ -40,7 +40,7 @@ use crate::seldom::Seldom;
 const FRAME_BYTES_MAX: usize = 1 << 30;
 /// Of a greeting.
 const GREETING_BYTES_MAX: usize = 256;
-const VERSION: &str = "tally cluster 1";
+const VERSION: &str = "tally cluster 2";
 /// For a connection and its greeting.
 const GREETING_TIME: Duration = Duration::from_secs(2);
 /// A connection that says nothing for so long ends.

@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use bytes::Bytes;
-use ledger::signatures::SecretKey;
-use order::signed::{APPROVERS_MAX, SIGNERS_MAX, check_together};
+use ledger::signatures::{SecretKey, forget};
+use order::signed::{APPROVERS_MAX, SIGNERS_MAX, approve_all, are_approved, check_together};
 use order::{EnvelopeBytes, Signature, View};
 use serde_json::Value;
 
@@ -25,6 +25,16 @@ fn approved_by(request: &[u8], signers: &[u8], approvers: &[u8]) -> Bytes {
         view.approve(&SecretKey::of_seed([*seed; 32]), room).unwrap();
     }
     view.encode().unwrap()
+}
+
+/// By one signature with others, of which another stands beside it.
+fn approved_with_others(request: &[u8], change: impl Fn(&mut [Vec<u8>])) -> Bytes {
+    let key = SecretKey::of_seed([2; 32]);
+    let ids = [[1; 32], usual(request).id().unwrap(), [3; 32]];
+    let mut approvals = approve_all(&key, &ids);
+    change(&mut approvals);
+    let approval = Signature { key_id: key.public(), bytes: &approvals[1][..] };
+    View { approvals: vec![approval], ..usual(request) }.encode().unwrap()
 }
 
 fn code(envelope: &EnvelopeBytes) -> String {
@@ -76,6 +86,12 @@ fn cases() -> Vec<(Bytes, &'static str)> {
         (approved_by(b"SELECT 1", &[1, 2], &[1, 2]), "00000"),
         (approved_by(b"SELECT 1", &[], &many[1..]), "00000"),
         (approved_by(b"SELECT 1", &[], &many), "54000"),
+        (approved_with_others(b"SELECT 1", |_| ()), "00000"),
+        (approved_with_others(b"SELECT 2", |_| ()), "00000"),
+        (approved_with_others(b"SELECT 1", |it| it.swap(0, 1)), "28000"),
+        (approved_with_others(b"SELECT 1", |it| it[1][70] ^= 1), "28000"),
+        (approved_with_others(b"SELECT 1", |it| it[1].truncate(64)), "28000"),
+        (approved_with_others(b"SELECT 1", |it| it[1].push(0)), "28000"),
         (foreign.into(), "28000"),
         (forged.into(), "28000"),
         (Bytes::from_static(b"no envelope"), "00000"),
@@ -85,6 +101,7 @@ fn cases() -> Vec<(Bytes, &'static str)> {
 #[test]
 fn signatures_are_judged_alike_alone_and_together() {
     let cases = cases();
+    forget();
     let alone = cases.iter().map(|(bytes, _)| EnvelopeBytes::read(bytes.clone()));
     for (envelope, (_, expected)) in alone.zip(&cases) {
         assert_eq!(code(&envelope), *expected, "{:?}", envelope.view());
@@ -92,6 +109,7 @@ fn signatures_are_judged_alike_alone_and_together() {
     for first in 0..cases.len() {
         let read = |(bytes, _): &(Bytes, _)| EnvelopeBytes::read(bytes.clone());
         let together: Vec<_> = cases[first..].iter().map(read).collect();
+        forget();
         check_together(together.iter());
         // What is known is kept, whatever it is looked at beside.
         check_together(together.iter().rev());
@@ -100,6 +118,33 @@ fn signatures_are_judged_alike_alone_and_together() {
         }
     }
     assert_eq!(SIGNERS_MAX, 2);
+}
+
+#[test]
+fn each_approval_of_many_is_judged_by_itself() {
+    let (key, other) = (SecretKey::of_seed([2; 32]), SecretKey::of_seed([3; 32]));
+    let ids: Vec<_> = (0..2_000_u16).map(|n| usual(&n.to_be_bytes()).id().unwrap()).collect();
+    let mut approvals = approve_all(&key, &ids);
+    assert_eq!(approvals.len(), ids.len(), "by as many signatures as it takes");
+    assert_eq!(approvals[3].len(), 64 + 4 + 10 * 32);
+    approvals[1][80] ^= 1;
+    approvals.swap(5, 6);
+    approvals[1999].pop();
+    let all: Vec<_> = ids
+        .iter()
+        .zip(&approvals)
+        .enumerate()
+        .map(|(at, (id, bytes))| {
+            let key_id = if at == 9 { other.public() } else { key.public() };
+            (*id, Signature { key_id, bytes: &bytes[..] })
+        })
+        .collect();
+    let wrong: Vec<usize> = are_approved(&all)
+        .iter()
+        .enumerate()
+        .filter_map(|(at, right)| (!right).then_some(at))
+        .collect();
+    assert_eq!(wrong, [1, 5, 6, 9, 1999]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use chainify::dialect::Dialect;
 use chainify::wire::Request;
 use chainify::{Organisation, Outcome, Policies, Terms, gather};
 use ledger::MemoryFiles;
-use order::signed::approval_message;
+use order::signed::approve_all;
 use order::{Envelope, Signature};
 
 use crate::chain::{envelope, proposal, tables};
@@ -85,7 +85,7 @@ fn approved(asked: &Bytes, members: &[u64], over: &Bytes) -> Bytes {
     let id = Envelope::<String, Bytes>::decode(over).unwrap().id().unwrap();
     let approval = |member: &u64| Signature {
         key_id: key(*member).public(),
-        bytes: Bytes::copy_from_slice(&key(*member).sign(&approval_message(&id))),
+        bytes: approve_all(&key(*member), &[id]).concat().into(),
     };
     envelope.approvals = members.iter().map(approval).collect();
     envelope.approvals.sort_by_key(|approval| approval.key_id);
