@@ -393,7 +393,7 @@ impl Answering for Face {
             return self.answer_of_files(request.slice_ref(ask));
         }
         if let Some((&endorsing::MARK, envelope)) = request.split_first() {
-            return self.endorsing.answer(request.slice_ref(envelope));
+            return self.endorsing.answer(from, request.slice_ref(envelope));
         }
         if request == STATUS {
             let report = serde_json::to_vec(&self.report()).map_err(std::io::Error::other);

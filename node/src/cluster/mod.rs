@@ -4,6 +4,7 @@
 //! and a node refuses the one without the other.
 
 mod against;
+mod asking;
 mod change;
 mod endorsing;
 mod fetch;

@@ -1,5 +1,7 @@
 //! Two organisations of one node each endorse what they come to, over their cluster's network.
 
+use std::collections::BTreeMap;
+
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::clusters::TestCluster;
@@ -95,6 +97,33 @@ async fn banks() -> TestCluster {
     cluster
 }
 
+async fn newest_block(client: &Client) -> u64 {
+    let query = "SELECT block FROM tally_last_commit()";
+    shown(client, query).await.parse().unwrap()
+}
+
+/// Approvals in later blocks, by key: of those that one signature is of many transactions.
+async fn approvals_of_many(client: &Client, after: u64) -> BTreeMap<[u8; 32], usize> {
+    let mut found = BTreeMap::new();
+    for block in after + 1..after + 200 {
+        for index in 0.. {
+            let query = format!("SELECT tally_receipt({block}, {index})");
+            let Ok(messages) = client.simple_query(&query).await else { break };
+            let proof = messages.iter().find_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0),
+                _ => None,
+            });
+            let proof = ledger::proof::Proof::read_file(proof.unwrap().as_bytes()).unwrap();
+            let ledger::proof::Body::Receipt(receipt) = proof.body else { panic!("no receipt") };
+            for approval in order::View::read(&receipt.envelope).unwrap().approvals {
+                *found.entry(approval.key_id).or_default() +=
+                    usize::from(approval.bytes.len() > 64);
+            }
+        }
+    }
+    found
+}
+
 async fn run(client: &Client, text: &str) {
     client.simple_query(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
 }
@@ -151,8 +180,12 @@ async fn two_banks_endorse_over_their_clusters_network() {
             client.simple_query(&text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
         }
     });
+    let before = newest_block(&first).await;
     futures::future::join_all(each).await;
     assert_eq!(shown(&first, "SELECT count(*) FROM balances WHERE amount = 2").await, "30");
+    // Some of them were signed together, by either bank.
+    let together = approvals_of_many(&first, before).await;
+    assert!(together.values().all(|count| *count > 0) && together.len() == 2, "{together:?}");
     cluster.stop();
     let heads = cluster.verify();
     assert_eq!(heads[0], heads[1]);

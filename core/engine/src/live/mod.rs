@@ -218,6 +218,23 @@ impl Engine {
         self.shared.approve(envelope)
     }
 
+    /// Whether this node may approve an envelope now, if its caller has reason: the envelope's id.
+    ///
+    /// # Errors
+    /// As of [`approve`](Self::approve).
+    pub fn may_approve(&self, envelope: &[u8]) -> Result<Hash, Error> {
+        self.shared.may_approve(envelope)
+    }
+
+    /// This node's approvals of envelopes of these ids, each of which it [may
+    /// approve](Self::may_approve): one signature for many.
+    ///
+    /// # Errors
+    /// 55000: the node has no key.
+    pub fn approve_all(&self, ids: &[Hash]) -> Result<Vec<order::Signature>, Error> {
+        self.shared.approve_all(ids)
+    }
+
     /// Takes a transaction back, if that can be done.
     pub fn withdraw(&self, submitted: &Submitted) -> Withdrawal {
         let queue = &self.shared.queue;

@@ -8,8 +8,9 @@ use std::time::Instant;
 use concurrency::Outcome;
 use kit::sync::lock;
 use ledger::signatures::{PublicKey, SecretKey};
-use ledger::{LedgerId, Parameters};
-use order::{EnvelopeBytes, Seed, Submission, View, WINDOW};
+use ledger::{Hash, LedgerId, Parameters};
+use order::signed::approve_all;
+use order::{EnvelopeBytes, Seed, Signature, Submission, View, WINDOW};
 use pipeline::Barrier;
 use procedure::Budget;
 use replica::limits::Limits;
@@ -324,14 +325,32 @@ impl Shared {
 
     /// The same envelope with this node's approval, which has looked at what it does.
     pub fn approve(&self, envelope: &[u8]) -> Result<bytes::Bytes, Error> {
-        let Some(signer) = &self.signer else {
-            let what = "this node has no key to approve by";
-            return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
-        };
+        let signer = self.approver()?;
         let (mut view, mut room) = (View::read(envelope).map_err(no_envelope)?, [0; 64]);
         self.check_not_expired(&view, "approved")?;
         view.approve(signer, &mut room)?;
         view.encode()
+    }
+
+    pub fn may_approve(&self, envelope: &[u8]) -> Result<Hash, Error> {
+        self.approver()?;
+        let view = View::read(envelope).map_err(no_envelope)?;
+        self.check_not_expired(&view, "approved")?;
+        view.id()
+    }
+
+    pub fn approve_all(&self, ids: &[Hash]) -> Result<Vec<Signature>, Error> {
+        let signer = self.approver()?;
+        let key_id = signer.public();
+        let approvals = approve_all(signer, ids).into_iter();
+        Ok(approvals.map(|bytes| Signature { key_id, bytes: bytes.into() }).collect())
+    }
+
+    fn approver(&self) -> Result<&SecretKey, Error> {
+        self.signer.as_ref().ok_or_else(|| {
+            let what = "this node has no key to approve by";
+            Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+        })
     }
 
     /// By this node's clock; its block decides.

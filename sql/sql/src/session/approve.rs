@@ -29,9 +29,8 @@ use storage::Snapshot;
 use types::{Error, Height, Result, SqlState, Value};
 
 use super::answer::{Answer, Tag};
-use super::endorse::{ENDORSERS_DIFFER, Seen, compare, endorsed_of, run_proposal};
+use super::endorse::{ENDORSERS_DIFFER, Seen, all_say_yes, compare, endorsed_of, run_proposal};
 use super::guard::{aside, error_of};
-use super::schema::simulated;
 use super::versioned::Versioned;
 use super::{Session, View};
 use crate::schema::catalog::{Catalog, Commented, Routine};
@@ -56,17 +55,29 @@ impl Session {
             let what = "tally_approve() needs an envelope";
             return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));
         };
-        let approved = self.approved(&bytes, view)?;
+        self.looked_at_simulating(&bytes, view)?;
+        let approved = self.database.engine.approve(&bytes)?;
+        EnvelopeBytes::read(approved.clone()).check_signatures()?;
         let row = [Value::Bytes(approved.to_vec().into())];
         Ok(Answer::Rows { rows: vec![row.into()], tag: Tag::Select, lease: None })
     }
 
-    /// An envelope with this node's approval, for any session.
-    pub(super) fn approved(&mut self, bytes: &[u8], view: &View) -> Result<bytes::Bytes> {
-        self.simulating(view, |session, view| session.looked_at(bytes, view))?;
-        let approved = self.database.engine.approve(bytes)?;
-        EnvelopeBytes::read(approved.clone()).check_signatures()?;
-        Ok(approved)
+    /// Whether this node has reason to approve an envelope, for any session.
+    ///
+    /// # Errors
+    /// Why it is not approved.
+    pub(super) fn looked_at_simulating(&mut self, bytes: &[u8], view: &View) -> Result<()> {
+        self.simulating(view, |session, view| session.looked_at(bytes, view))
+    }
+
+    /// The function that this node judges by.
+    ///
+    /// # Errors
+    /// It approves nothing.
+    pub(super) fn own_check(&self, catalog: &Catalog) -> Result<Arc<Routine>> {
+        let organisation = organisation_of(catalog, self.database.engine.node_key())?;
+        let named = self.database.shared_state.approval_check.get().map(String::as_str);
+        check_function(catalog, named, &organisation)
     }
 
     /// # Errors
@@ -78,10 +89,7 @@ impl Session {
         };
         let engine = Arc::clone(&self.database.engine);
         let versioned = view.versioned.ledger();
-        let catalog = &versioned.catalog;
-        let organisation = organisation_of(catalog, engine.node_key())?;
-        let named = self.database.shared_state.approval_check.get().map(String::as_str);
-        let check = check_function(catalog, named, &organisation)?;
+        let check = self.own_check(&versioned.catalog)?;
         let envelope = EnvelopeBytes::read(bytes::Bytes::copy_from_slice(bytes));
         let asked = envelope.view()?;
         if asked.ledger_id != engine.ledger_id() {
@@ -97,7 +105,12 @@ impl Session {
     }
 
     /// When it is simulated: after the newest block, so that its row ids are no one's.
-    fn moment_of(&self, body: &Body, seen: Height, snapshot: &Snapshot) -> Result<Moment> {
+    pub(super) fn moment_of(
+        &self,
+        body: &Body,
+        seen: Height,
+        snapshot: &Snapshot,
+    ) -> Result<Moment> {
         let height = snapshot.height() + 1;
         let newest_us = self.head_of(snapshot)?.time_us;
         let Body::Endorsed(endorsed) = body else {
@@ -154,7 +167,7 @@ impl Session {
         };
         let work = match transaction.body {
             Body::Schema { .. } | Body::Parameter { .. } => None,
-            _ => Some(simulated(versioned, transaction)?),
+            _ => Some(self.database.schema.simulated(versioned, transaction)?),
         };
         let looks = looks_of(&versioned.catalog, check, transaction, endorsed.is_some())?;
         let catalog = Arc::clone(snapshot.catalog());
@@ -174,22 +187,22 @@ impl Session {
                 }
             }
             frame.meter().refill();
-            let mut approves = !looks.is_empty();
-            for look in &looks {
-                let said = look.run_within(frame, &mut overlay)?;
-                let said = said.rows.first().and_then(|row| row.first());
-                approves &= matches!(said, Some(Value::Bool(true)));
-            }
-            Ok(approves)
+            all_say_yes(&looks, frame, &mut overlay)
         });
         let approves = run.map_err(error_of);
         snapshot.check()?;
-        match approves? {
-            true => Ok(()),
-            false => {
-                let what = format!("function {} does not approve the transaction", name_of(check));
-                Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what))
-            }
+        said_by(check, approves?)
+    }
+}
+
+/// # Errors
+/// 42501: the check function does not approve it.
+pub(super) fn said_by(check: &Routine, approves: bool) -> Result<()> {
+    match approves {
+        true => Ok(()),
+        false => {
+            let what = format!("function {} does not approve the transaction", name_of(check));
+            Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what))
         }
     }
 }
@@ -258,7 +271,7 @@ fn check_function(
 
 /// The check function, asked for what is to be approved; for each statement of a transaction that
 /// was proposed.
-fn looks_of(
+pub(super) fn looks_of(
     catalog: &Catalog,
     check: &Routine,
     transaction: &Transaction,

@@ -54,7 +54,6 @@ use types::{ColumnId, Error, Height, Key, Result, SqlState, Stamp, Stop, TableId
 
 use super::answer::{Answer, Tag};
 use super::guard::{aside, error_of, transaction_frame};
-use super::schema::{rewritten, simulated};
 use super::versioned::Versioned;
 use super::{Session, View};
 use crate::schema::catalog::{Catalog, Table};
@@ -355,7 +354,8 @@ impl Session {
                 .with_detail(format!("The envelope is one of role \"{}\".", asked.principal)));
         }
         let transaction = Transaction::of(&asked)?;
-        let (endorsed, _) = self.proposed(&transaction, snapshot, view.versioned.ledger())?;
+        let (endorsed, ..) =
+            self.proposed(&transaction, snapshot, (view.versioned.ledger(), &[]))?;
         let request = Body::Endorsed(Box::new(endorsed)).to_request();
         let proposed = order::View {
             seen_height: snapshot.height(),
@@ -374,13 +374,14 @@ impl Session {
         transaction_frame(&self.guard)
     }
 
-    /// What a transaction comes to on a snapshot, and what it answers.
+    /// What a transaction comes to on a snapshot, what it answers, and whether all of `looks`, which
+    /// are asked then, say yes to it.
     pub(super) fn proposed(
         &mut self,
         transaction: &Transaction,
         snapshot: &Snapshot,
-        versioned: &Versioned,
-    ) -> Result<(Endorsed, ProgramResult)> {
+        (versioned, looks): (&Versioned, &[Work]),
+    ) -> Result<(Endorsed, ProgramResult, Result<bool>)> {
         let of_program = matches!(
             transaction.body,
             Body::Statement(_) | Body::Call(_) | Body::Load(_) | Body::Interactive { .. }
@@ -389,7 +390,8 @@ impl Session {
             let what = "only statements, calls, loads and transactions of them can be endorsed";
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
         }
-        let work = simulated(versioned, transaction)?;
+        let schema = Arc::clone(&self.database.schema);
+        let work = schema.simulated(versioned, transaction)?;
         let height = snapshot.height() + 1;
         let now_us = work.now_us(self.head_of(snapshot)?.time_us);
         let moment = Moment { height, position: 0, now_us };
@@ -402,15 +404,32 @@ impl Session {
             let of = (versioned, &transaction.body);
             let endorsed = endorsed_of(of, &answer, &mut overlay, frame.meter())?;
             // Its rows have to be such as can be written one by one.
-            let again = rewritten(&versioned.catalog, endorsed.clone())?;
+            let again = schema.rewritten(versioned, endorsed.clone())?;
             let mut below = Overlay::new(catalog.clone(), snapshot.height(), moment, NoRecord);
             again.run(frame, &mut below).map_err(not_one_by_one)?;
             below.evaluate_all().map_err(not_one_by_one)?;
-            Ok((endorsed, answer))
+            frame.meter().refill();
+            let approves = all_say_yes(looks, frame, &mut overlay).map_err(error_of);
+            Ok((endorsed, answer, approves))
         });
         snapshot.check()?;
         run.map_err(error_of)
     }
+}
+
+/// What check functions say of what is in an overlay; without one, nothing is approved.
+pub(super) fn all_say_yes(
+    looks: &[Work],
+    frame: &mut Frame,
+    overlay: &mut Overlay<Seen>,
+) -> Result<bool, Stop> {
+    let mut yes = !looks.is_empty();
+    for look in looks {
+        let said = look.run_within(frame, overlay)?;
+        let said = said.rows.first().and_then(|row| row.first());
+        yes &= matches!(said, Some(Value::Bool(true)));
+    }
+    Ok(yes)
 }
 
 /// The transaction itself has ended well. What has run out meanwhile, or was given up, says nothing

@@ -13,6 +13,13 @@
 //! told where approvals are missing. Meanwhile the client may cancel, and `statement_timeout` runs:
 //! what is given up was not ordered, and its key names the next one.
 //!
+//! *Once.* The gateway simulates a proposal once, and its own check function looks at that: what it
+//! endorses it has come to itself. It signs with what it sends to others, so that one signature
+//! serves for all proposals that they are asked about at a time ([`Endorsers`]); alone where that is
+//! all that the policies ask for.
+//!
+//! [`Endorsers`]: super::shared_state::Endorsers
+//!
 //! *Interactive transactions.* COMMIT is a proposal like any other: *what the client was shown is
 //! still so, and its statements, run again, answer what they answered*. Where a policy asks for
 //! approvals it is one without being asked for, since it bears none in any other way.
@@ -32,26 +39,31 @@ use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use concurrency::{Outcome, Work};
+use engine::transaction::Endorsed;
 use engine::{Body, Completion, KeyId, Seed, Submitted, Submitter, Transaction};
 use futures::StreamExt;
 use futures::stream;
 use identity::APPROVAL_MISSING;
-use order::{EnvelopeBytes, View as Envelope};
+use ledger::Hash;
+use order::signed::are_approved;
+use order::{Signature, View as Envelope};
 use procedure::{Interrupt, ProgramResult};
 use types::{Error, Result, SqlState, TableId};
 
+use super::approve::{looks_of, said_by};
 use super::guard::aside;
-use super::schema::simulated;
+use super::schema::Schema;
+use super::shared_state::THIS_NODE;
 use super::touched::Touched;
 use super::{Database, Session, View, decided};
 use crate::schema::catalog::Catalog;
 use crate::settings::session_info::SessionInfo;
 
-/// What a member asks this node for.
+/// What a member asks this node for: the id of what it may sign.
 ///
 /// # Errors
 /// Why it is not endorsed.
-pub fn endorse_for_member(database: &Arc<Database>, envelope: &[u8]) -> Result<Bytes> {
+pub fn endorse_for_member(database: &Arc<Database>, envelope: &[u8]) -> Result<Hash> {
     let asked = Envelope::read(envelope)?;
     if !matches!(Body::from_request(asked.request)?, Body::Endorsed(_)) {
         let what = "members endorse simulated transactions only";
@@ -61,7 +73,18 @@ pub fn endorse_for_member(database: &Arc<Database>, envelope: &[u8]) -> Result<B
     let interrupt = Arc::new(AtomicBool::new(false));
     let mut session = Session::new(Arc::clone(database), info, interrupt);
     let view = session.view_of(None)?;
-    session.approved(envelope, &view)
+    session.looked_at_simulating(envelope, &view)?;
+    database.engine.may_approve(envelope)
+}
+
+/// A transaction that this node has simulated for its client.
+struct Drafted {
+    envelope: Bytes,
+    /// What is owed to policies.
+    owed: Owed,
+    answer: ProgramResult,
+    /// Whether its own check function says yes.
+    own: Result<()>,
 }
 
 impl Session {
@@ -138,32 +161,46 @@ impl Session {
         let principal = self.info.user.clone();
         let submitter = Submitter { principal: &principal, role, key, seed };
         let view = self.view_of(None)?;
-        let (drafted, answer, view) =
+        let drafted =
             self.simulating(&view, |session, view| session.drafted(request, submitter, view))?;
-        let (whole, refusals) = self.gathered(drafted, &view).await?;
+        let Drafted { envelope, owed, answer, own } = drafted;
+        let (whole, refusals) = self.gathered(envelope, &owed, own).await?;
         match self.database.engine.submit_signed(&whole, &principal) {
             Ok(submitted) => Ok((submitted, answer, refusals)),
             Err(error) => Err(reported(error, &refusals)),
         }
     }
 
-    /// Simulates it: its envelope, what it answers, and on what it was simulated.
+    /// Simulates it, and asks the node's own check function.
     fn drafted(
         &mut self,
         request: &[u8],
         submitter: Submitter<'_>,
         view: &View,
-    ) -> Result<(Bytes, ProgramResult, View)> {
+    ) -> Result<Drafted> {
         let engine = Arc::clone(&self.database.engine);
         let Some(snapshot) = &view.snapshot else {
             return Err(Error::unsupported("tally.endorse inside a transaction block"));
         };
         let drafted = engine.draft(submitter, request, snapshot.height())?;
         let transaction = Transaction::of(&Envelope::read(&drafted)?)?;
-        let (endorsed, answer) = self.proposed(&transaction, snapshot, view.versioned.ledger())?;
-        let request = Body::Endorsed(Box::new(endorsed)).to_request();
-        let drafted = engine.draft(submitter, &request, snapshot.height())?;
-        Ok((drafted, answer, view.clone()))
+        let versioned = view.versioned.ledger();
+        let check = self.own_check(&versioned.catalog).and_then(|check| {
+            let looks = looks_of(&versioned.catalog, &check, &transaction, true)?;
+            Ok((check, looks))
+        });
+        let looks = check.as_ref().map_or(&[][..], |(_, looks)| looks);
+        let (endorsed, answer, approves) =
+            self.proposed(&transaction, snapshot, (versioned, looks))?;
+        let owed = Owed::of(&self.database.schema, view, (transaction, &endorsed))?;
+        let body = Body::Endorsed(Box::new(endorsed));
+        let own = check.and_then(|(check, _)| {
+            self.moment_of(&body, snapshot.height(), snapshot)?;
+            said_by(&check, approves?)
+        });
+        let envelope = engine.draft(submitter, &body.to_request(), snapshot.height())?;
+        let own = own.and_then(|()| engine.may_approve(&envelope).map(drop));
+        Ok(Drafted { envelope, owed, answer, own })
     }
 
     /// The same envelope with the approvals that its policies need, as far as they are to be had,
@@ -171,13 +208,29 @@ impl Session {
     async fn gathered(
         &mut self,
         envelope: Bytes,
-        view: &View,
+        owed: &Owed,
+        own: Result<()>,
     ) -> Result<(Bytes, Vec<(String, Error)>)> {
-        let owed = Owed::of(view, &envelope)?;
-        let asked = self.database.shared_state.endorsers.get().map(|it| it.ask(envelope.clone()));
-        let mut others = asked.unwrap_or_else(|| stream::empty().boxed());
+        let id = Envelope::read(&envelope)?.id()?;
+        let engine = Arc::clone(&self.database.engine);
         let (guard, mut gathered) = (Arc::clone(&self.guard), Gathered::default());
-        gathered.add("this node".to_owned(), self.approved(&envelope, view), &envelope)?;
+        let approves = own.is_ok();
+        if let Err(why) = own {
+            gathered.refusals.push((THIS_NODE.to_owned(), why));
+        }
+        let endorsers = self.database.shared_state.endorsers.get();
+        let own_key = engine.node_key().filter(|_| approves);
+        let is_enough = own_key.is_some() && owed.are_met_by(own_key.iter());
+        let mut others = match endorsers {
+            Some(endorsers) if !is_enough => endorsers.ask(envelope.clone(), approves),
+            _ => {
+                if approves {
+                    let signed = engine.approve_all(&[id])?.into_iter();
+                    signed.for_each(|own| gathered.add(THIS_NODE.to_owned(), Ok(own), &id));
+                }
+                stream::empty().boxed()
+            }
+        };
         while !owed.are_met_by(gathered.approvals.keys()) {
             guard.check()?;
             let answer = tokio::select! {
@@ -186,13 +239,13 @@ impl Session {
                 why = guard.given_up() => return Err(why),
             };
             let Some((name, answer)) = answer else { break };
-            gathered.add(name, answer, &envelope)?;
+            gathered.add(name, answer, &id);
         }
         let Gathered { approvals, refusals } = gathered;
         let approvals = approvals.iter().take(order::signed::APPROVERS_MAX);
-        let approvals = approvals
-            .map(|(key_id, bytes)| order::Signature { key_id: *key_id, bytes: &bytes[..] })
-            .collect();
+        let approvals =
+            approvals.map(|(key_id, bytes)| Signature { key_id: *key_id, bytes: &bytes[..] });
+        let approvals = approvals.collect();
         Ok((Envelope { approvals, ..Envelope::read(&envelope)? }.encode()?, refusals))
     }
 }
@@ -206,18 +259,16 @@ struct Owed {
 }
 
 impl Owed {
-    fn of(view: &View, envelope: &[u8]) -> Result<Owed> {
+    fn of(
+        schema: &Schema,
+        view: &View,
+        (proposal, endorsed): (Transaction, &Endorsed),
+    ) -> Result<Owed> {
         let versioned = view.versioned.ledger();
-        let transaction = Transaction::of(&Envelope::read(envelope)?)?;
-        let signers = transaction.signers.clone();
-        let Body::Endorsed(endorsed) = transaction.body else {
-            let what = "members endorse simulated transactions only";
-            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
-        };
         let written = endorsed.writes.iter().map(|write| write.table).collect();
-        let proposal = Transaction { body: endorsed.proposal, ..transaction };
         let mut touched = Touched::by_name(&proposal.body);
-        touched.by_program(&simulated(versioned, &proposal)?);
+        touched.by_program(&schema.simulated(versioned, &proposal)?);
+        let signers = proposal.signers;
         Ok(Owed { catalog: Arc::clone(&versioned.catalog), touched, written, signers })
     }
 
@@ -234,29 +285,27 @@ impl Owed {
 /// What was answered.
 #[derive(Default)]
 struct Gathered {
-    approvals: BTreeMap<KeyId, Vec<u8>>,
+    approvals: BTreeMap<KeyId, Bytes>,
     /// By whom.
     refusals: Vec<(String, Error)>,
 }
 
 impl Gathered {
-    fn add(&mut self, name: String, answer: Result<Bytes>, asked: &[u8]) -> Result<()> {
-        let id = Envelope::read(asked)?.id()?;
-        let add = |answer: Bytes| {
-            let answered = Envelope::read(&answer)?;
-            if answered.id()? != id {
-                let what = "it has answered with another transaction";
-                return Err(Error::new(SqlState::PROTOCOL_VIOLATION, what));
+    fn add(&mut self, name: String, answer: Result<Signature>, id: &Hash) {
+        let right = answer.and_then(|answer| {
+            let asked = Signature { key_id: answer.key_id, bytes: &answer.bytes[..] };
+            match are_approved(&[(*id, asked)])[..] {
+                [true] => Ok(answer),
+                _ => {
+                    let what = "its approval of the transaction is wrong";
+                    Err(Error::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, what))
+                }
             }
-            EnvelopeBytes::read(answer.clone()).check_signatures()?;
-            let approvals = answered.approvals.iter();
-            Ok(approvals.map(|it| (it.key_id, it.bytes.to_vec())).collect::<Vec<_>>())
-        };
-        match answer.and_then(add) {
-            Ok(approvals) => self.approvals.extend(approvals),
+        });
+        match right {
+            Ok(Signature { key_id, bytes }) => drop(self.approvals.insert(key_id, bytes)),
             Err(error) => self.refusals.push((name, error)),
         }
-        Ok(())
     }
 }
 

@@ -62,16 +62,25 @@ use crate::syntax::path::SearchPath;
 pub struct Schema {
     genesis: ArcSwap<Versioned>,
     next: ArcSwap<Versioned>,
+    /// Of what is in blocks.
     compiled: Mutex<Compiled>,
+    /// Of what is simulated, and may be in none: it makes no block compile anew.
+    compiled_aside: Mutex<Compiled>,
     /// What this node has taken out of sequences.
     pub(super) sequence_caches: SequenceCaches,
 }
 
-/// Programs for one version of the catalog.
+/// Programs for one catalog.
 #[derive(Default)]
 struct Compiled {
-    version: u64,
+    catalog: Option<Arc<Catalog>>,
     programs: HashTable<CompiledWrite>,
+}
+
+impl Compiled {
+    fn is_of(&self, versioned: &Versioned) -> bool {
+        self.catalog.as_ref().is_some_and(|catalog| Arc::ptr_eq(catalog, &versioned.catalog))
+    }
 }
 
 struct CompiledWrite {
@@ -84,6 +93,7 @@ struct CompiledWrite {
 
 /// Texts with literals in them would otherwise fill the memory.
 const COMPILED_MAX: usize = 4096;
+const COMPILED_BYTES_MAX: usize = 1 << 16;
 
 impl CompiledWrite {
     fn party(&self) -> Party<'_> {
@@ -109,6 +119,7 @@ impl Schema {
             next,
             genesis,
             compiled: Mutex::default(),
+            compiled_aside: Mutex::default(),
             sequence_caches: SequenceCaches::default(),
         }
     }
@@ -131,26 +142,32 @@ impl Schema {
         self.next.store(next);
     }
 
+    /// Kept for the newest catalog: on older ones little is simulated.
     fn compile_text(
         &self,
+        cache: &Mutex<Compiled>,
+        versioned: &Versioned,
         party: Party<'_>,
-        text: &str,
-        types: &ParameterTypes,
+        (text, types): (&str, &ParameterTypes),
     ) -> Result<Arc<Bound>> {
-        let next = self.next.load();
         let hash = hash_of(party, text, types);
         {
-            let mut compiled = self.compiled.lock();
-            if compiled.version != next.version {
-                *compiled = Compiled { version: next.version, ..Compiled::default() };
+            let mut compiled = cache.lock();
+            if !compiled.is_of(versioned)
+                && Arc::ptr_eq(&self.next.load().catalog, &versioned.catalog)
+            {
+                let catalog = Some(Arc::clone(&versioned.catalog));
+                *compiled = Compiled { catalog, ..Compiled::default() };
             }
             let is_it =
                 |p: &CompiledWrite| p.text == text && p.party() == party && p.types == *types;
-            if let Some(program) = compiled.programs.find(hash, is_it) {
+            if compiled.is_of(versioned)
+                && let Some(program) = compiled.programs.find(hash, is_it)
+            {
                 return Ok(Arc::clone(&program.bound));
             }
         }
-        let bound = Arc::new(compile_for_ledger(&next.catalog, party, text, types)?);
+        let bound = Arc::new(compile_for_ledger(&versioned.catalog, party, text, types)?);
         let program = CompiledWrite {
             principal: party.principal.to_owned(),
             role: party.role.map(str::to_owned),
@@ -158,7 +175,10 @@ impl Schema {
             types: types.clone(),
             bound: Arc::clone(&bound),
         };
-        let mut compiled = self.compiled.lock();
+        let mut compiled = cache.lock();
+        if !compiled.is_of(versioned) || text.len() > COMPILED_BYTES_MAX {
+            return Ok(bound);
+        }
         if compiled.programs.len() >= COMPILED_MAX {
             compiled.programs.clear();
         }
@@ -169,9 +189,47 @@ impl Schema {
     /// `draws`: what the transaction's programs have left to draw from.
     fn compile_body(&self, party: Party<'_>, body: Body, draws: &mut Draws) -> Result<Work> {
         let next = self.next.load_full();
-        let compile_text =
-            |text: &str, types: &ParameterTypes| self.compile_text(party, text, types);
+        let compile_text = |text: &str, types: &ParameterTypes| {
+            self.compile_text(&self.compiled, &next, party, (text, types))
+        };
         compile_under(&next, party, &compile_text, body, draws)
+    }
+
+    /// What a transaction runs on a snapshot, as on that block.
+    ///
+    /// # Errors
+    /// It is refused, as it would be in its block; but none is asked for approvals.
+    pub(super) fn simulated(
+        &self,
+        versioned: &Versioned,
+        transaction: &Transaction,
+    ) -> Result<Work> {
+        let party = transaction.party()?;
+        let compile_text = |text: &str, types: &ParameterTypes| {
+            self.compile_text(&self.compiled_aside, versioned, party, (text, types))
+        };
+        let mut draws = Draws::new(transaction.seed);
+        let body = transaction.body.clone();
+        let work = compile_under(versioned, party, &compile_text, body, &mut draws)?;
+        check_seed(&draws, transaction.seed)?;
+        Ok(work)
+    }
+
+    /// The rows of a simulation, to be written one by one.
+    pub(super) fn rewritten(&self, versioned: &Versioned, endorsed: Endorsed) -> Result<Work> {
+        self.lowered_by(&self.compiled_aside, versioned, endorsed)
+    }
+
+    fn lowered_by(
+        &self,
+        cache: &Mutex<Compiled>,
+        versioned: &Versioned,
+        endorsed: Endorsed,
+    ) -> Result<Work> {
+        let compile_text = |text: &str, types: &ParameterTypes| {
+            self.compile_text(cache, versioned, NO_PARTY, (text, types))
+        };
+        lowered(&versioned.catalog, &compile_text, endorsed).map(Work::Interactive)
     }
 }
 
@@ -229,18 +287,8 @@ impl Schema {
             return Err(schema_changed());
         }
         Reach::of(&proposed).check(catalog, &endorsed.writes)?;
-        let compile_text =
-            |text: &str, types: &ParameterTypes| self.compile_text(NO_PARTY, text, types);
-        lowered(catalog, &compile_text, endorsed).map(Work::Interactive)
+        self.lowered_by(&self.compiled, &next, endorsed)
     }
-}
-
-/// The rows of a simulation, to be written one by one.
-pub(super) fn rewritten(catalog: &Catalog, endorsed: Endorsed) -> Result<Work> {
-    let compile_text = |text: &str, types: &ParameterTypes| {
-        compile_for_ledger(catalog, NO_PARTY, text, types).map(Arc::new)
-    };
-    lowered(catalog, &compile_text, endorsed).map(Work::Interactive)
 }
 
 impl Versioned {
@@ -305,22 +353,6 @@ fn compile_write(
         Body::Endorsed(_) => Err(not_a_write("endorsed")),
         Body::Interactive { .. } => Err(not_a_write("transaction")),
     }
-}
-
-/// What a transaction would run under a schema, which need not be the newest.
-///
-/// # Errors
-/// It has no program of its own, or may not have this one.
-pub(super) fn simulated(versioned: &Versioned, transaction: &Transaction) -> Result<Work> {
-    let party = transaction.party()?;
-    let compile_text = |text: &str, types: &ParameterTypes| {
-        compile_for_ledger(&versioned.catalog, party, text, types).map(Arc::new)
-    };
-    let mut draws = Draws::new(transaction.seed);
-    let body = transaction.body.clone();
-    let work = compile_under(versioned, party, &compile_text, body, &mut draws)?;
-    check_seed(&draws, transaction.seed)?;
-    Ok(work)
 }
 
 /// A transaction that drew nothing under the schema that it was sent under.

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use order::Signature;
 use tokio::sync::watch;
 use types::{Height, Result};
 
@@ -59,10 +60,18 @@ pub trait Passwords: Send + Sync {
 
 /// The nodes of the other members.
 pub trait Endorsers: Send + Sync {
-    /// What each of them says to an envelope, by its name: the same with its approval, or why not.
-    /// All are asked at once, within the runtime; the answers come as they are given.
-    fn ask(&self, envelope: Bytes) -> BoxStream<'static, (String, Result<Bytes>)>;
+    /// What each of them says to an envelope, by its name: its approval, or why not. All are asked
+    /// at once, within the runtime; the answers come as they are given. `approves`: this node has
+    /// come to the same itself, and what it signs is among them, with what others have it sign.
+    fn ask(
+        &self,
+        envelope: Bytes,
+        approves: bool,
+    ) -> BoxStream<'static, (String, Result<Signature>)>;
 }
+
+/// How answers of this node itself are called.
+pub const THIS_NODE: &str = "this node";
 
 /// Reaches the sessions of the node by their number.
 pub trait Signals: Send + Sync {

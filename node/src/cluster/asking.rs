@@ -1,0 +1,472 @@
+//! A gateway's proposals on their way to the other members, which endorse them.
+//!
+//! ```text
+//!   sessions ─► line of member 2 ─► as many as wait, in one request ─► an answer each
+//!          └──► line of member 3 ─► …
+//!          └──► this node's own  ─► signed together, whenever a request leaves
+//! ```
+//!
+//! *How many go together* nobody sets: a request leaves at once where none is under way; beside
+//! others as soon as as much waits as the last one held, or when something has waited for
+//! [`BESIDE`], so that a proposal that takes long holds up no others. So one that comes alone is
+//! asked about alone, and under load requests grow until members are busy.
+//!
+//! *A member that lies* costs its own approvals: each proposal has its own answer, which is judged
+//! by itself. An honest answer bears one signature; one with more than [`SIGNED_MAX`] is none, so
+//! that wrong ones do not cost the time of others.
+//!
+//! *Bounds.* [`AT_A_TIME_MAX`] requests to a member at a time: the calls that the order needs find
+//! room beside them; one, after it was silent. Of [`PROPOSALS_MAX`] proposals each, or a first one
+//! and others of [`REQUEST_BYTES_MAX`]. A proposal waits for [`PATIENCE`], then for an answer for
+//! [`ANSWERED_IN`]; as many wait as sessions do.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use cluster::Peers;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use ledger::Hash;
+use ledger::approvals::Approved;
+use order::signed::are_approved;
+use order::{Network, Signature};
+use parking_lot::Mutex;
+use sql::session::Database;
+use sql::session::shared_state::{Endorsers, THIS_NODE};
+use tokio::sync::mpsc::{self, Sender};
+use tokio::time::timeout;
+use types::{Error, Result, SqlState};
+
+use super::endorsing::{
+    AT_A_TIME_MAX, PATIENCE, PROPOSALS_MAX, Said, answers_of, request_of, silent,
+};
+
+const REQUEST_BYTES_MAX: usize = 1 << 20;
+
+/// A transaction as long as it may run, behind others of its request, and the way.
+const ANSWERED_IN: Duration = Duration::from_secs(6);
+
+/// Signatures that an answer is looked at for.
+const SIGNED_MAX: usize = 4;
+
+/// After so long a proposal no longer waits for what is under way.
+const BESIDE: Duration = Duration::from_millis(5);
+
+type Reply = Sender<(String, Result<Signature>)>;
+
+/// A proposal that waits to be asked about.
+struct Asked {
+    envelope: Bytes,
+    id: Hash,
+    reply: Reply,
+    since: Instant,
+}
+
+/// What waits for one member, and what is under way to it.
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Asked>,
+    under_way: usize,
+    /// Proposals of the last request.
+    last: usize,
+    /// Something looks after what waits.
+    watched: bool,
+    /// The last request was not answered.
+    silent: bool,
+}
+
+impl Line {
+    /// The next request, if one may leave.
+    fn take(&mut self, now: Instant) -> Vec<Asked> {
+        let has_waited =
+            self.waiting.front().is_some_and(|it| now.duration_since(it.since) >= BESIDE);
+        let enough = self.under_way == 0 || has_waited || self.waiting.len() >= self.last;
+        let at_a_time = if self.silent { 1 } else { AT_A_TIME_MAX };
+        if self.waiting.is_empty() || !enough || self.under_way >= at_a_time {
+            return Vec::new();
+        }
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while let Some(asked) = self.waiting.pop_front_if(|asked| {
+            bytes += asked.envelope.len();
+            taken.len() < PROPOSALS_MAX && (taken.is_empty() || bytes <= REQUEST_BYTES_MAX)
+        }) {
+            // Of some none waits for the answer any more.
+            if !asked.reply.is_closed() {
+                taken.push(asked);
+            }
+        }
+        if !taken.is_empty() {
+            (self.under_way, self.last) = (self.under_way + 1, taken.len());
+        }
+        taken
+    }
+
+    /// Puts back what was not looked at, before what came later.
+    fn put_back(&mut self, later: Vec<Asked>) {
+        later.into_iter().rev().for_each(|asked| self.waiting.push_front(asked));
+    }
+
+    /// Those that have waited too long.
+    fn expired(&mut self, now: Instant) -> Vec<Asked> {
+        let is_old = |asked: &Asked| now.duration_since(asked.since) >= PATIENCE;
+        let count = self.waiting.iter().take_while(|asked| is_old(asked)).count();
+        self.waiting.drain(..count).collect()
+    }
+}
+
+/// Asks all other members.
+pub struct Gathering(Arc<Lines>);
+
+struct Lines {
+    id: u64,
+    peers: Arc<Peers>,
+    /// Which has this.
+    database: OnceLock<Weak<Database>>,
+    /// By member.
+    lines: Mutex<HashMap<u64, Line>>,
+    /// What this node has yet to sign.
+    own: Mutex<Vec<(Hash, Reply)>>,
+}
+
+impl Gathering {
+    pub fn new(id: u64, peers: Arc<Peers>) -> Gathering {
+        let (database, lines, own) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        Gathering(Arc::new(Lines { id, peers, database, lines, own }))
+    }
+
+    pub fn begin(&self, database: &Arc<Database>) {
+        let Gathering(lines) = self;
+        let _ = lines.database.set(Arc::downgrade(database));
+    }
+}
+
+impl Endorsers for Gathering {
+    fn ask(
+        &self,
+        envelope: Bytes,
+        approves: bool,
+    ) -> BoxStream<'static, (String, Result<Signature>)> {
+        let Gathering(lines) = self;
+        let id = match order::id_of_encoded(&envelope) {
+            Ok(id) => id,
+            Err(error) => return stream::iter([(THIS_NODE.to_owned(), Err(error))]).boxed(),
+        };
+        let members: Vec<u64> =
+            lines.peers.members().now().0.into_keys().filter(|it| *it != lines.id).collect();
+        let (reply, mut gathered) = mpsc::channel(members.len() + 1);
+        if approves {
+            lines.own.lock().push((id, reply.clone()));
+        }
+        if members.is_empty() {
+            lines.sign_own();
+        }
+        for member in members {
+            let (envelope, reply) = (envelope.clone(), reply.clone());
+            let asked = Asked { envelope, id, reply, since: Instant::now() };
+            lines.lines.lock().entry(member).or_default().waiting.push_back(asked);
+            lines.send(member);
+        }
+        stream::poll_fn(move |context| gathered.poll_recv(context)).boxed()
+    }
+}
+
+impl Lines {
+    /// Sends what may leave, and sees to it that the rest will.
+    fn send(self: &Arc<Self>, member: u64) {
+        let mut lines = self.lines.lock();
+        let line = lines.entry(member).or_default();
+        let taken = line.take(Instant::now());
+        let watch = !line.waiting.is_empty() && !line.watched;
+        line.watched |= watch;
+        drop(lines);
+        if !taken.is_empty() {
+            tokio::spawn(Arc::clone(self).call(member, taken));
+        }
+        if watch {
+            tokio::spawn(Arc::clone(self).watch(member));
+        }
+    }
+
+    async fn call(self: Arc<Self>, member: u64, mut taken: Vec<Asked>) {
+        let name = format!("member {member}");
+        while !taken.is_empty() {
+            let mut ended = Ended { lines: &self, member, silent: true };
+            self.sign_own();
+            let request = request_of(taken.iter().map(|asked| &asked.envelope));
+            let answer = timeout(ANSWERED_IN, self.peers.call(member, request)).await;
+            let answer = answer.unwrap_or_else(|late| Err(io::Error::other(late)));
+            ended.silent = answer.is_err();
+            let later = hand_out(&name, taken, answer);
+            drop(ended);
+            let mut lines = self.lines.lock();
+            let line = lines.entry(member).or_default();
+            line.put_back(later);
+            taken = line.take(Instant::now());
+            drop(lines);
+        }
+        // What was put back and may not leave yet is looked after.
+        self.send(member);
+    }
+
+    /// As long as something waits.
+    async fn watch(self: Arc<Self>, member: u64) {
+        let _watching = Watching { lines: &self, member };
+        let late = || Error::new(SqlState(*b"08006"), "it does not answer (it is busy, or behind)");
+        loop {
+            tokio::time::sleep(BESIDE).await;
+            self.sign_own();
+            let mut lines = self.lines.lock();
+            let line = lines.entry(member).or_default();
+            let expired = line.expired(Instant::now());
+            let taken = line.take(Instant::now());
+            let watched = !line.waiting.is_empty();
+            line.watched = watched;
+            drop(lines);
+            let name = format!("member {member}");
+            expired.iter().for_each(|asked| tell(&asked.reply, &name, Err(late())));
+            if !taken.is_empty() {
+                tokio::spawn(Arc::clone(&self).call(member, taken));
+            }
+            if !watched {
+                return;
+            }
+        }
+    }
+
+    /// What this node approves, by one signature.
+    fn sign_own(&self) {
+        let own = std::mem::take(&mut *self.own.lock());
+        let (ids, replies): (Vec<Hash>, Vec<Reply>) = own.into_iter().unzip();
+        if ids.is_empty() {
+            return;
+        }
+        let database = self.database.get().and_then(Weak::upgrade);
+        let database = database.ok_or_else(|| silent(&"it has not started"));
+        let approvals = database.and_then(|database| database.engine.approve_all(&ids));
+        match approvals {
+            Ok(approvals) => {
+                let answers = replies.into_iter().zip(approvals.into_iter().map(Ok));
+                answers.for_each(|(reply, answer)| tell(&reply, THIS_NODE, answer));
+            }
+            Err(why) => {
+                replies.iter().for_each(|reply| tell(reply, THIS_NODE, Err(why.clone())));
+            }
+        }
+    }
+}
+
+/// A request that is under way, until this is dropped, whatever becomes of it.
+struct Ended<'a> {
+    lines: &'a Lines,
+    member: u64,
+    silent: bool,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        if let Some(line) = self.lines.lines.lock().get_mut(&self.member) {
+            debug_assert!(line.under_way > 0, "each request ends once");
+            (line.under_way, line.silent) = (line.under_way.saturating_sub(1), self.silent);
+        }
+    }
+}
+
+/// What waits is looked after by nothing else, until this is dropped by a panic.
+struct Watching<'a> {
+    lines: &'a Lines,
+    member: u64,
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(line) = self.lines.lines.lock().get_mut(&self.member)
+        {
+            line.watched = false;
+        }
+    }
+}
+
+/// There is room for an answer of each.
+fn tell(reply: &Reply, name: &str, answer: Result<Signature>) {
+    let _ = reply.try_send((name.to_owned(), answer));
+}
+
+/// Tells the sessions, and gives back what was not looked at.
+fn hand_out(name: &str, taken: Vec<Asked>, answer: io::Result<Bytes>) -> Vec<Asked> {
+    let said = answers_of(answer, taken.len());
+    let approvals: Vec<(Hash, Signature<&[u8]>)> = taken
+        .iter()
+        .zip(&said)
+        .filter_map(|(asked, said)| match said {
+            Said::Endorsed(Signature { key_id, bytes }) => {
+                Some((asked.id, Signature { key_id: *key_id, bytes: &bytes[..] }))
+            }
+            _ => None,
+        })
+        .collect();
+    let is_one = signatures_in(&approvals) <= SIGNED_MAX;
+    // The sessions judge each; what is signed for all of them is looked at once, here.
+    let right = if is_one { are_approved(&approvals) } else { Vec::new() };
+    debug_assert!(!is_one || right.len() == approvals.len(), "each is judged");
+    let mut later = Vec::new();
+    for (asked, said) in taken.into_iter().zip(said) {
+        match said {
+            Said::Endorsed(approval) if is_one => tell(&asked.reply, name, Ok(approval)),
+            Said::Endorsed(_) => {
+                let why = silent(&"its approvals are of too many signatures");
+                tell(&asked.reply, name, Err(why));
+            }
+            Said::Refused(why) => tell(&asked.reply, name, Err(why)),
+            Said::Later => later.push(asked),
+        }
+    }
+    later
+}
+
+/// Of different keys, over different roots, or others.
+fn signatures_in(approvals: &[(Hash, Signature<&[u8]>)]) -> usize {
+    let signed = approvals.iter().map(|(id, approval)| {
+        let read = Approved::of(id, approval.bytes);
+        (approval.key_id, read.map(|(approved, bytes)| (approved.message().to_vec(), bytes)))
+    });
+    signed.collect::<HashSet<_>>().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::signatures::SecretKey;
+    use order::signed::approve_all;
+
+    use super::*;
+
+    type Answers = mpsc::Receiver<(String, Result<Signature>)>;
+
+    fn asked(bytes: usize, since: Instant) -> (Asked, Answers) {
+        let (reply, answers) = mpsc::channel(1);
+        (Asked { envelope: vec![0; bytes].into(), id: [0; 32], reply, since }, answers)
+    }
+
+    fn line(sizes: &[usize], now: Instant) -> (Line, Vec<Answers>) {
+        let (waiting, answers): (VecDeque<_>, Vec<_>) =
+            sizes.iter().map(|bytes| asked(*bytes, now)).unzip();
+        (Line { waiting, ..Line::default() }, answers)
+    }
+
+    #[test]
+    fn one_goes_at_once_and_others_gather_behind_it() {
+        let now = Instant::now();
+        let (mut line, _kept) = line(&[1], now);
+        assert_eq!(line.take(now).len(), 1);
+        assert!(line.take(now).is_empty(), "nothing waits");
+        let mut kept = Vec::new();
+        let mut wait = |line: &mut Line| {
+            let (asked, answers) = asked(1, now);
+            line.waiting.push_back(asked);
+            kept.push(answers);
+        };
+        line.last = 3;
+        wait(&mut line);
+        wait(&mut line);
+        assert!(line.take(now).is_empty(), "less than is under way");
+        wait(&mut line);
+        assert_eq!(line.take(now).len(), 3, "as much as that");
+        wait(&mut line);
+        assert!(line.take(now).is_empty());
+        assert_eq!(line.take(now + BESIDE).len(), 1, "it has waited");
+        wait(&mut line);
+        line.under_way = AT_A_TIME_MAX;
+        assert!(line.take(now + BESIDE).is_empty(), "so many are under way at most");
+        assert!(line.expired(now + BESIDE).is_empty());
+        assert_eq!(line.expired(now + PATIENCE).len(), 1);
+        wait(&mut line);
+        line.under_way = 0;
+        assert_eq!(line.take(now).len(), 1);
+    }
+
+    #[test]
+    fn a_request_is_bounded_and_holds_what_someone_waits_for() {
+        let now = Instant::now();
+        let (mut many, _kept) = line(&[1; PROPOSALS_MAX + 7], now);
+        assert_eq!(many.take(now).len(), PROPOSALS_MAX);
+        assert_eq!(many.take(now + BESIDE).len(), 7);
+        let (mut large, _kept) = line(&[2 * REQUEST_BYTES_MAX, 1, REQUEST_BYTES_MAX], now);
+        for _ in 0..3 {
+            assert_eq!(large.take(now + BESIDE).len(), 1);
+        }
+        let (mut left, mut kept) = line(&[1, 1, 1], now);
+        kept.remove(1);
+        assert_eq!(left.take(now).len(), 2);
+        assert_eq!(left.under_way, 1);
+        let (mut left, kept) = line(&[1], now);
+        drop(kept);
+        assert!(left.take(now).is_empty() && left.under_way == 0);
+    }
+
+    #[test]
+    fn a_member_that_was_silent_is_asked_once_at_a_time() {
+        let now = Instant::now();
+        let (mut line, _kept) = line(&[1; PROPOSALS_MAX + 1], now);
+        line.silent = true;
+        assert_eq!(line.take(now).len(), PROPOSALS_MAX);
+        assert!(line.take(now + BESIDE).is_empty());
+        line.silent = false;
+        assert_eq!(line.take(now + BESIDE).len(), 1);
+    }
+
+    fn answer(said: &[(u8, Vec<u8>)]) -> io::Result<Bytes> {
+        let mut answer = Vec::new();
+        for (kind, part) in said {
+            answer.push(*kind);
+            answer.extend((part.len() as u32).to_be_bytes());
+            answer.extend(part);
+        }
+        Ok(answer.into())
+    }
+
+    /// Each proposal of a request has its own answer, whatever others have.
+    #[test]
+    fn a_wrong_answer_costs_the_proposal_that_it_is_to() {
+        let now = Instant::now();
+        let key = SecretKey::of_seed([7; 32]);
+        let ids: Vec<Hash> = (0..8).map(|n| [n; 32]).collect();
+        let approvals = approve_all(&key, &ids);
+        let part = |at: usize| [&key.public()[..], &approvals[at]].concat();
+        let mut wrong = part(2);
+        *wrong.last_mut().unwrap() ^= 1;
+        let refusal = br#"{"code":"42501","message":"no","detail":null}"#.to_vec();
+        let said = [(0, part(0)), (1, refusal), (0, wrong), (2, Vec::new()), (0, part(4))];
+        let ask = |count: usize| -> (Vec<Asked>, Vec<Answers>) {
+            let asked = ids[..count].iter().map(|id| {
+                let (asked, answers) = asked(1, now);
+                (Asked { id: *id, ..asked }, answers)
+            });
+            asked.unzip()
+        };
+        let (taken, mut answers) = ask(5);
+        let later = hand_out("member 2", taken, answer(&said));
+        assert_eq!(later.iter().map(|asked| asked.id).collect::<Vec<_>>(), [ids[3]]);
+        let mut told = answers.iter_mut().map(|it| it.try_recv().ok().map(|(_, said)| said));
+        for (at, is_right) in [(0, true), (1, false), (2, false), (3, false), (4, true)] {
+            let said = told.next().unwrap();
+            let approval = said.clone().and_then(Result::ok);
+            let right = approval.is_some_and(|it| {
+                let it = Signature { key_id: it.key_id, bytes: &it.bytes[..] };
+                are_approved(&[(ids[at], it)]) == [true]
+            });
+            assert_eq!((right, said.is_none()), (is_right, at == 3), "{at}");
+        }
+        // Of another signature each: none is looked at.
+        let each = |at: usize| [&key.public()[..], &approve_all(&key, &ids[at..=at])[0]].concat();
+        let (taken, mut answers) = ask(5);
+        let said: Vec<_> = (0..5).map(|at| (0, each(at))).collect();
+        assert!(hand_out("member 2", taken, answer(&said)).is_empty());
+        assert!(answers.iter_mut().all(|it| it.try_recv().unwrap().1.is_err()));
+        let (taken, mut answers) = ask(4);
+        hand_out("member 2", taken, answer(&said[..4]));
+        assert!(answers.iter_mut().all(|it| it.try_recv().unwrap().1.is_ok()));
+    }
+}
