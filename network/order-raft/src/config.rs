@@ -19,6 +19,8 @@ pub struct Timing {
     pub election_max: Duration,
     /// An envelope that was forwarded is sent again after so long.
     pub patience: Duration,
+    /// A batch waits for so long to be full; zero: it takes what there is.
+    pub fill: Duration,
 }
 
 impl Default for Timing {
@@ -28,6 +30,7 @@ impl Default for Timing {
             election_min: Duration::from_millis(300),
             election_max: Duration::from_millis(600),
             patience: Duration::from_secs(5),
+            fill: Duration::ZERO,
         }
     }
 }

@@ -14,6 +14,11 @@
 //! **A regime** is a term and its leader. When it changes, each node sends its whole outbox again.
 //! So the inbox can be emptied: all that was in it is still in the outbox of the node that took it.
 //!
+//! **How large a draft is.** What waits when it may be made: one alone goes at once, and beside a
+//! block that is executed others gather. A leader whose operator asks for full blocks, as other
+//! systems' orderers make them, lets one wait for that, up to a time; for a change of schema or
+//! parameters, which stands alone, it does not.
+//!
 //! **Invariants.** Outbox and inbox are bounded in count and bytes. At most [`AHEAD_MAX`] drafts
 //! are ahead of the last released (executed) block. After an envelope that may change parameters,
 //! nothing is drafted until its block was released. An envelope is marked as tried before it leaves
@@ -44,6 +49,8 @@ pub(crate) struct Rules {
     pub limits: Limits,
     /// An envelope that was forwarded is sent again after so long.
     pub patience_ms: u64,
+    /// A draft waits for so long to be full.
+    pub fill_ms: u64,
     /// Whether nothing may be drafted after an envelope before it was executed.
     pub is_barrier: fn(&[u8]) -> bool,
 }
@@ -60,6 +67,10 @@ pub(crate) struct Mailbox {
     inbox: VecDeque<Bytes>,
     /// Submitted since the inbox has taken what was there.
     untaken: usize,
+    /// Since when something has waited in it, if it is known.
+    filling_since: Option<u64>,
+    /// Something in it waits for nothing.
+    urgent: bool,
     nudged: bool,
     closed: Option<Error>,
     released: Released,
@@ -92,6 +103,8 @@ impl Mailbox {
             outbox: Outbox::default(),
             inbox: VecDeque::new(),
             untaken: 0,
+            filling_since: None,
+            urgent: false,
             nudged: false,
             closed: None,
             released,
@@ -222,6 +235,7 @@ impl Mailbox {
             if !room || envelope.len() > limits.room_bytes() {
                 break;
             }
+            self.urgent |= self.is_urgent(&envelope);
             self.inbox.push_back(envelope);
             taken += 1;
         }
@@ -241,6 +255,7 @@ impl Mailbox {
                 let waiting: HashSet<&Bytes> = self.inbox.iter().collect();
                 envelopes.retain(|envelope| !waiting.contains(envelope));
             }
+            self.urgent |= envelopes.iter().any(|envelope| self.is_urgent(envelope));
             self.inbox.extend(envelopes);
         }
     }
@@ -288,18 +303,18 @@ impl Mailbox {
         time_us: impl FnOnce() -> i64,
     ) -> Option<Draft> {
         self.looks_at_next();
+        match self.inbox.is_empty() {
+            true => (self.filling_since, self.urgent) = (None, false),
+            false => drop(self.filling_since.get_or_insert(now_us / 1_000)),
+        }
         let ahead = height.saturating_sub(self.released.height).max(self.drafts as u64);
         if ahead >= AHEAD_MAX || self.released.height < self.barrier {
             return None;
         }
         // A block beside one that is under way would carry nothing more.
         let deferred = self.released.carried > 0 && ahead == 0;
-        if !deferred && !self.nudged {
-            let verdict = self.gathering.judge(now_us, self.to_draft(), ahead > 0);
-            if let Verdict::Later { wanted, at_us } = verdict {
-                (self.wanted, self.looks_at_us) = (wanted, at_us);
-                return None;
-            }
+        if !deferred && !self.nudged && !self.is_due(now_us, ahead > 0) {
+            return None;
         }
         self.nudged = false;
         let limits = &self.rules.limits;
@@ -314,6 +329,9 @@ impl Mailbox {
             self.outbox.tries(&envelope);
             envelopes.push(envelope);
         }
+        // What is left has waited no less for it.
+        self.filling_since = self.filling_since.filter(|_| !self.inbox.is_empty());
+        self.urgent = self.urgent && self.inbox.iter().any(|envelope| self.is_urgent(envelope));
         let Released { height, parameters_hash, names_seen, .. } = self.released;
         let seen_height = if names_seen { height } else { 0 };
         let proposer = self.rules.proposer;
@@ -328,12 +346,41 @@ impl Mailbox {
         Some(Draft::new(term, parameters_hash, proposal))
     }
 
-    fn to_draft(&self) -> Waiting {
+    /// Whether what waits is drafted. If not, it is known when the pump looks again.
+    fn is_due(&mut self, now_us: u64, beside: bool) -> bool {
+        if self.rules.fill_ms > 0 {
+            let left_ms = self.filled_in(now_us / 1_000);
+            self.looks_at_us = left_ms.map(|ms| now_us.saturating_add(ms.saturating_mul(1_000)));
+            return left_ms == Some(0);
+        }
+        let waiting = Waiting { envelopes: self.inbox.len(), is_full: self.is_full() };
+        match self.gathering.judge(now_us, waiting, beside) {
+            Verdict::Now => true,
+            Verdict::Later { wanted, at_us } => {
+                (self.wanted, self.looks_at_us) = (wanted, at_us);
+                false
+            }
+        }
+    }
+
+    /// Whether what waits fills a block.
+    fn is_full(&self) -> bool {
         let limits = &self.rules.limits;
         let mut filling = Filling::beside(self.released.carried, limits);
-        let is_full = !self.inbox.iter().all(|envelope| filling.takes(envelope.len(), limits))
-            || self.inbox.len() >= limits.transactions_max;
-        Waiting { envelopes: self.inbox.len(), is_full }
+        self.inbox.len() >= limits.transactions_max
+            || !self.inbox.iter().all(|envelope| filling.takes(envelope.len(), limits))
+    }
+
+    /// In how many milliseconds a draft that waits to be full is made as it is; `None`: none waits.
+    fn filled_in(&self, now_ms: u64) -> Option<u64> {
+        let since = self.filling_since?;
+        let left = since.saturating_add(self.rules.fill_ms).saturating_sub(now_ms);
+        Some(if self.urgent || self.is_full() { 0 } else { left })
+    }
+
+    /// Whether a draft of it waits for nothing.
+    fn is_urgent(&self, envelope: &[u8]) -> bool {
+        self.rules.fill_ms > 0 && (self.rules.is_barrier)(envelope)
     }
 
     /// What was drafted is in the log, or will never be. Whether something may have waited for it.
@@ -354,8 +401,8 @@ mod tests {
     fn mailbox(members: usize) -> Mailbox {
         let limits = Limits { queued_max: 4, ..Limits::default() };
         let is_barrier = |envelope: &[u8]| envelope.first() == Some(&b'!');
-        let (id, proposer, patience_ms) = (1, [7; 32], 5_000);
-        Mailbox::new(Rules { id, proposer, members, limits, patience_ms, is_barrier }, 0)
+        let (id, proposer, patience_ms, fill_ms) = (1, [7; 32], 5_000, 0);
+        Mailbox::new(Rules { id, proposer, members, limits, patience_ms, fill_ms, is_barrier }, 0)
     }
 
     /// It leads in a term, and has released all of its log.
@@ -462,6 +509,48 @@ mod tests {
         mailbox.take_forwarded(vec![envelope("a")]);
         assert_eq!(texts(&mailbox.cut(1, 0, 0, || 9).unwrap()), ["a"]);
         assert!(mailbox.cut(1, 0, 0, || 9).is_none(), "it would be empty");
+    }
+
+    #[test]
+    fn a_draft_waits_to_be_full_where_that_is_asked_for_and_no_longer_than_it_may() {
+        let mut mailbox = leader();
+        (mailbox.rules.fill_ms, mailbox.rules.limits.transactions_max) = (100, 3);
+        let take = |mailbox: &mut Mailbox, texts: &[&str]| {
+            mailbox.take_forwarded(texts.iter().map(|text| envelope(text)).collect());
+        };
+        assert!(mailbox.cut(1, 0, 7_000, || 9).is_none() && mailbox.filled_in(7).is_none());
+        take(&mut mailbox, &["a"]);
+        assert!(mailbox.cut(1, 0, 10_000, || 9).is_none());
+        take(&mut mailbox, &["b"]);
+        assert!(mailbox.cut(1, 0, 60_000, || 9).is_none());
+        assert_eq!(mailbox.filled_in(60), Some(50), "since the first of them");
+        assert_eq!(texts(&mailbox.cut(1, 0, 110_000, || 9).unwrap()), ["a", "b"]);
+        assert!(mailbox.filled_in(110).is_none());
+        mailbox.drafted();
+        released(&mut mailbox, 1);
+        take(&mut mailbox, &["c", "d", "e", "f"]);
+        assert_eq!(texts(&mailbox.cut(1, 1, 110_000, || 9).unwrap()), ["c", "d", "e"], "full");
+        mailbox.drafted();
+        released(&mut mailbox, 2);
+        assert!(mailbox.cut(1, 2, 190_000, || 9).is_none());
+        assert_eq!(mailbox.filled_in(200), Some(10), "it waits since it came");
+        mailbox.nudge();
+        assert_eq!(texts(&mailbox.cut(1, 2, 112_000, || 9).unwrap()), ["f"], "it is asked for");
+        mailbox.drafted();
+        released(&mut mailbox, 3);
+        take(&mut mailbox, &["g", "!"]);
+        assert_eq!(texts(&mailbox.cut(1, 3, 113_000, || 9).unwrap()), ["g", "!"], "a change");
+        mailbox.drafted();
+        released(&mut mailbox, 4);
+        mailbox.set_barrier(4);
+        take(&mut mailbox, &["h"]);
+        assert!(mailbox.cut(1, 4, 114_000, || 9).is_none(), "what follows a change waits again");
+        // As full as it can be by its bytes.
+        mailbox.rules.limits.bytes_max = 8;
+        take(&mut mailbox, &["a longer one"]);
+        assert_eq!(texts(&mailbox.cut(1, 4, 115_000, || 9).unwrap()), ["h"]);
+        mailbox.rules.fill_ms = u64::MAX;
+        assert!(mailbox.filled_in(116).is_some_and(|ms| ms > 1_000_000));
     }
 
     #[test]

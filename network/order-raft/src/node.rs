@@ -83,6 +83,7 @@ impl Node {
             members: config.members.len(),
             limits: config.limits,
             patience_ms: config.timing.patience.as_millis() as u64,
+            fill_ms: config.timing.fill.as_millis() as u64,
             is_barrier: config.is_barrier,
         };
         let state = State {

@@ -220,6 +220,8 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         "`reserved_connections` is less than `max_connections`",
     );
     require(settings.block_transactions_max >= 1, "`block_transactions_max` is at least 1");
+    // What waits longer is sent to the leader again.
+    require(settings.block_fill_ms_max <= 4000, "`block_fill_ms_max` is at most 4000");
     require(settings.block_bytes_max >= 65_536, "`block_bytes_max` is at least 65536");
     require(
         settings.segment_bytes_max >= settings.block_bytes_max,

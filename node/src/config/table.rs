@@ -184,6 +184,10 @@ settings! {
         /// How long, in microseconds, a block may wait for the clients of the last one. It never
         /// waits longer than an eighth of a sync, so not at all on a fast disk or an idle node.
         block_wait_us_max: u64 = "1000";
+        /// How long, in milliseconds, a member that leads lets a block wait to be full, as
+        /// orderers of other systems do: of `block_transactions_max` transactions. 0: it takes
+        /// those that there are. By Raft only; a change of schema or parameters waits for nothing.
+        block_fill_ms_max: u64 = "0";
         /// Writes are refused while the ledger's time is more seconds ahead of this machine's
         /// clock, and when that clock was set so far ahead since the start: a block bears its time
         /// for ever. A member of a cluster whose clock is further from those of most members does

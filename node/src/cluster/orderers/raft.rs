@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -43,7 +44,10 @@ pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)
         id,
         members: plan.keys()?,
         limits: limits.of_batches(),
-        timing: Timing::default(),
+        timing: Timing {
+            fill: Duration::from_millis(settings.block_fill_ms_max),
+            ..Timing::default()
+        },
         clock: clock(),
         ahead_max,
         is_barrier: engine::is_barrier,
