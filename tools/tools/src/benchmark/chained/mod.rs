@@ -23,7 +23,7 @@ use kit::sync::lock;
 use serde_json::Value;
 
 use crate::node_process::{path, run_tally, tally};
-use organisations::{Organisations, chain, chainify};
+use organisations::{Line, Organisations, chain, chainify};
 use servers::Server;
 
 pub const DATABASES: OverDatabases = OverDatabases { measure, missing };
@@ -31,6 +31,8 @@ pub const DATABASES: OverDatabases = OverDatabases { measure, missing };
 /// More than a second's worth, so that a load ends by its time.
 const PER_SECOND: f64 = 8000.0;
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
+/// How much longer a load goes on of which too few blocks have ended.
+const LATER: u32 = 5;
 const POLL: Duration = Duration::from_millis(10);
 
 fn missing() -> Option<String> {
@@ -187,10 +189,16 @@ impl Scene<'_> {
         let mut feeding = Feeding::start(&organisations.folder_of(1), file, load.under_way)?;
         let began = feeding.began;
         let end = began + Duration::from_secs_f64(load.warm_up + load.seconds);
+        let latest = end + LATER * Duration::from_secs_f64(load.seconds);
         let mut run =
             ChainRun { name: load.name.clone(), warm_up: load.warm_up, ..ChainRun::default() };
         let mut blows = load.blows.clone();
-        while Instant::now() < end {
+        // Where blocks take long: until two have ended, and who was edited is back.
+        let is_short =
+            |run: &ChainRun, said: &[Line]| run.window().is_none() || is_away(run, began, said);
+        while Instant::now() < end
+            || (Instant::now() < latest && is_short(&run, &organisations.said()))
+        {
             let seconds = began.elapsed().as_secs_f64();
             if let Some(due) = blows.iter().position(|(at, _)| *at <= seconds) {
                 let (_, blow) = blows.remove(due);
@@ -231,6 +239,16 @@ impl Scene<'_> {
         let edit = transactions::edit(server.system, self.plan.accounts / 2, is_unseen);
         self.set_up(&server.url(server.database()), edit)
     }
+}
+
+/// Whether one that was edited has not said yet that it has recovered.
+fn is_away(run: &ChainRun, began: Instant, said: &[Line]) -> bool {
+    run.blows.iter().any(|(seconds, blow)| {
+        let (Blow::Edit(edited) | Blow::EditUnseen(edited)) = blow else { return false };
+        let dealt = began + Duration::from_secs_f64(*seconds);
+        let mut back = said.iter().filter(|(at, who, _)| who == edited && *at >= dealt);
+        !back.any(|(_, _, line)| line.contains("recovered block"))
+    })
 }
 
 /// `tally chainify feed` and what it says.
