@@ -18,7 +18,7 @@ pub enum ExecutionPath {
     Cut,
     /// QueCC: in one piece, by the last of its queues that comes to it.
     Whole,
-    /// QueCC: in one piece though it can be cut, beside others that cannot.
+    /// QueCC: in one piece though it can be cut, beside others that cannot, or for what that costs.
     Uncut,
     /// QueCC: on the state before the block, in no queue.
     SnapshotReader,

@@ -234,7 +234,7 @@ impl Needs {
 
     fn step(&mut self, step: &Step) {
         match step {
-            step if visit::row_outputs(step).is_some() => {}
+            step if looked_up(step).is_some() => {}
             step if !visit::touches_rows(step) => {
                 if is_left(step, &self.needed) {
                     for step in std::iter::once(step).chain(inner(step)) {
@@ -287,6 +287,19 @@ fn is_needed(register: Reg, needed: &[bool]) -> bool {
     needed[usize::from(register.0)]
 }
 
+/// What a step fills that looks for a row, as [`visit::row_outputs`] has it: by its key, or by a
+/// query.
+fn looked_up(step: &Step) -> Option<(Reg, Reg, u16)> {
+    match step {
+        Step::Fetch { outputs, found, strict: false, .. } if visit::touches_rows(step) => {
+            let first = outputs.first()?;
+            let follow = outputs.iter().zip(first.0..).all(|(output, place)| output.0 == place);
+            follow.then_some((*found, *first, outputs.len() as u16))
+        }
+        step => visit::row_outputs(step),
+    }
+}
+
 /// Whether a run may end, or take long, by computing it.
 fn is_risky(expr: &Expr) -> bool {
     may_fail(expr) || !expr.is_brief()
@@ -301,7 +314,7 @@ fn carried_is_left(carried: &Carried, needed: &[bool]) -> bool {
 }
 
 fn is_left(step: &Step, needed: &[bool]) -> bool {
-    if visit::row_outputs(step).is_some() {
+    if looked_up(step).is_some() {
         let mut is_left = false;
         visit::each_output(step, &mut |register| is_left |= is_needed(register, needed));
         return is_left;
@@ -334,7 +347,7 @@ impl Leaver<'_> {
     }
 
     fn step(&mut self, step: &Step) -> Left {
-        if let Some((found, out, columns)) = visit::row_outputs(step) {
+        if let Some((found, out, columns)) = looked_up(step) {
             let places = (0..columns).filter(|place| is_needed(Reg(out.0 + place), self.needs));
             let places: Box<[u16]> = places.collect();
             let columns = places.iter().map(|place| Reg(out.0 + place)).collect();

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use procedure::access::constant_bytes;
+use procedure::step::Procedure;
 use procedure::{CommandCode, Expr, WRITTEN_BYTES_PER_UNIT};
 use types::ColumnId;
 
@@ -33,6 +34,10 @@ pub enum Action {
     Delete {
         is_long: bool,
     },
+    /// The first row of a query, by a procedure that answers with it. Planners alone do this.
+    Query(Arc<Procedure>),
+    /// The call is turned down unless this holds. Planners alone do this.
+    Require(Expr),
 }
 
 impl Action {
@@ -40,7 +45,8 @@ impl Action {
         let exprs: &[Expr] = match self {
             Action::Update { inputs, .. } => inputs,
             Action::Insert { values, .. } => values,
-            Action::Read { .. } | Action::Exists | Action::Delete { .. } => &[],
+            Action::Require(condition) => std::slice::from_ref(condition),
+            Action::Read { .. } | Action::Exists | Action::Delete { .. } | Action::Query(_) => &[],
         };
         exprs.iter()
     }
@@ -65,6 +71,7 @@ impl Action {
             Action::Update { code, .. } => !code.long.is_empty(),
             Action::Delete { is_long } => *is_long,
             Action::Read { .. } | Action::Exists | Action::Insert { .. } => false,
+            Action::Query(_) | Action::Require(_) => false,
         }
     }
 

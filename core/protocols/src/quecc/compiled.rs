@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use procedure::Query;
-use procedure::analysis::{Abortable, Analysis, KeyPlan, visit};
+use procedure::analysis::{Abortable, Analysis, Footprint, KeyPlan, visit};
 use procedure::step::{Procedure, Step};
 use types::TableId;
 
@@ -19,6 +19,7 @@ pub struct Compiled {
     pub written: Box<[TableId]>,
     /// Tables of whose keys it knows no more, at some step, than the first column.
     pub by_lead: Box<[TableId]>,
+    pub footprint: Footprint,
     pub is_read_only: bool,
     pub program: Option<Program>,
 }
@@ -31,6 +32,11 @@ impl Compiled {
         }
         let program = self.program.as_ref().filter(|program| modes.may_cut(program));
         program.is_none_or(|program| program.parts.iter().any(|part| part.must_be_empty))
+    }
+
+    /// A program that looks at rows while it is planned.
+    pub fn steady_program(&self) -> Option<&Program> {
+        self.program.as_ref().filter(|program| program.is_steady())
     }
 
     /// A call that is cut may be rolled back behind some of its fragments.
@@ -46,8 +52,9 @@ impl Compiled {
             by_lead: by_lead(procedure, &analysis.keys),
             written: written.collect(),
             is_read_only: analysis.footprint.is_read_only(),
-            program: Cutter::new(procedure).program(&analysis),
+            program: Cutter::new(procedure, &analysis.footprint).program(&analysis),
             keys: analysis.keys,
+            footprint: analysis.footprint,
             procedure: Arc::clone(procedure),
         }
     }

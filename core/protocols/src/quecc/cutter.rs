@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
-use procedure::analysis::{Abortable, Analysis, CommandClass, CommandFacts, visit};
+use procedure::analysis::{Abortable, Analysis, CommandClass, CommandFacts, Footprint, visit};
 use procedure::residue::{Needed, Residue};
 use procedure::step::{Block, Phi, Procedure, Step};
-use procedure::{CommandCode, Expr, Reg};
+use procedure::{CommandCode, Expr, Query, Reg};
 use rustc_hash::FxHashMap;
-use types::{DataType, TableId};
+use types::{DataType, TableId, Value};
 
 use super::action::Action;
 use super::draft::{Draft, Drafts, Use};
 use super::guard::{GUARD_NODES_MAX, Guard};
-use super::program::{Epilogue, Operation, Program, Publish, Template, Turns};
+use super::program::{Counter, Epilogue, Operation, Program, Publish, Steady, Template, Turns};
 use super::reduction::Reduction;
 
 /// Expressions that grow beyond this by substitution are not worth it.
@@ -47,6 +47,11 @@ enum Base {
         operation: u16,
         column: Option<u16>,
     },
+    /// Of one that is done while planning.
+    Steady {
+        operation: u16,
+        column: Option<u16>,
+    },
 }
 
 pub struct Cutter<'p> {
@@ -60,6 +65,10 @@ pub struct Cutter<'p> {
     path: Vec<Guard>,
     /// Of the loop that it is in.
     turn: Option<Reg>,
+    /// Registers of which the rejections of that loop are made.
+    decisive: Vec<Reg>,
+    footprint: &'p Footprint,
+    steady: Vec<Steady>,
     /// The call may have ended by something that is not known.
     may_have_ended: bool,
 }
@@ -68,7 +77,7 @@ pub struct Cutter<'p> {
 type Ends = Vec<Vec<Guard>>;
 
 impl<'p> Cutter<'p> {
-    pub fn new(procedure: &'p Procedure) -> Self {
+    pub fn new(procedure: &'p Procedure, footprint: &'p Footprint) -> Self {
         let arguments = 0..procedure.parameters.len() as u16;
         Cutter {
             procedure,
@@ -77,6 +86,9 @@ impl<'p> Cutter<'p> {
             drafts: Drafts::default(),
             path: Vec::new(),
             turn: None,
+            decisive: Vec::new(),
+            footprint,
+            steady: Vec::new(),
             may_have_ended: false,
         }
     }
@@ -113,7 +125,8 @@ impl<'p> Cutter<'p> {
                 (parts, templates, Epilogue::Left { residue, cells })
             }
         };
-        Some(Program { parts, templates, epilogue, registers, texts, units, abortable })
+        let steady = self.steady.into();
+        Some(Program { parts, templates, epilogue, registers, texts, steady, units, abortable })
     }
 
     fn block(&mut self, block: &'p Block) -> Option<Ends> {
@@ -124,14 +137,24 @@ impl<'p> Cutter<'p> {
                     ends.push(Vec::new());
                     break;
                 }
-                Step::If { .. } if visit::touches_rows(step) || leaves(step) => {
+                Step::If { .. }
+                    if visit::touches_rows(step) || leaves(step) || self.rejects_turn(step) =>
+                {
                     ends.extend(self.branch(step)?);
                 }
-                step if !visit::touches_rows(step) => {
+                Step::Require { condition, .. } if self.turn.is_some() => {
+                    self.require(condition)?;
+                }
+                Step::Raise { .. } if self.turn.is_some() => {
+                    self.require(&Expr::Const(Value::Bool(false)))?;
+                    break;
+                }
+                step if !visit::touches_rows(step) && !self.rejects_turn(step) => {
                     self.define(step);
                     self.may_have_ended |= leaves(step);
                 }
                 step if visit::is_loop(step) => self.loop_part(step)?,
+                Step::Fetch { .. } => self.query(step)?,
                 step => self.access(step)?,
             }
         }
@@ -144,7 +167,8 @@ impl<'p> Cutter<'p> {
         let Step::If { condition, then, otherwise, phis } = step else { return None };
         let Some(condition) = self.substitute(condition) else {
             self.may_have_ended = true;
-            return (!visit::touches_rows(step)).then(Ends::new);
+            let is_nothing = !visit::touches_rows(step) && !self.rejects_turn(step);
+            return is_nothing.then(Ends::new);
         };
         let mut ends = Ends::new();
         for (block, truth) in [(then, true), (otherwise, false)] {
@@ -171,7 +195,8 @@ impl<'p> Cutter<'p> {
             Step::ForRange { register, first, last, step, reverse, body, .. } => {
                 let [first, last, step] = [first, last, step].map(|e| self.over_arguments(e));
                 let bounds = Box::new([first?, last?, step?]);
-                (*register, Turns::Count { bounds, reverse: *reverse }, body)
+                let known = Counter::known(&bounds, *reverse);
+                (*register, Turns::Count { bounds, reverse: *reverse, known }, body)
             }
             _ => return None,
         };
@@ -182,10 +207,14 @@ impl<'p> Cutter<'p> {
         let (base, definitions) = (self.base.clone(), self.definitions.clone());
         self.base.insert(register, Base::Turn);
         self.turn = Some(register);
-        let depth = self.path.len();
-        // Turns reject after writes, and to undo those would undo all that met them. In one piece
+        let (depth, steady) = (self.path.len(), self.steady.len());
+        // Where turns reject after writes, to undo those would undo all that met them. In one piece
         // such a call shows nothing before it is certain.
-        let must_be_empty = body.iter().any(rejects) || self.block(body).is_none();
+        self.decisive = decisive(body);
+        let must_be_empty = self.block(body).is_none();
+        if must_be_empty {
+            self.steady.truncate(steady);
+        }
         self.path.truncate(depth);
         self.turn = None;
         // Of a loop's registers, those after it would see the last turn's.
@@ -203,40 +232,59 @@ impl<'p> Cutter<'p> {
             return None;
         }
         let (table, key, action) = self.action(step)?;
-        let (foreseen, guards): (Vec<Guard>, Vec<Guard>) =
-            self.path.iter().cloned().partition(|guard| {
-                let mut is_foreseen = true;
-                guard.each_register(&mut |register| is_foreseen &= !self.is_output(register));
-                is_foreseen
-            });
-        let (mut is_brief, mut nodes) = (key.iter().all(Expr::is_brief), 0);
-        self.path.iter().for_each(|guard| {
-            guard.each_expr(&mut |expr| {
-                is_brief &= expr.is_brief();
-                expr.walk(&mut |_| nodes += 1);
-            });
-        });
-        if !is_brief || nodes > GUARD_NODES_MAX {
+        let (foreseen, guards) = self.guards()?;
+        if !key.iter().all(Expr::is_brief) {
             return None;
         }
         let (arguments, uses) = self.uses(&key, &action);
-        let mut foreseen_by_turn = false;
-        foreseen.iter().for_each(|guard| {
-            guard.each_register(&mut |register| foreseen_by_turn |= Some(register) == self.turn);
-        });
         // Ids are given out in the order of the plan.
         if action.is_hidden() && !guards.is_empty() {
             return None;
         }
-        let needs_data =
-            |expr: &Expr| expr.any(&mut |e| self.base_of(e).is_some_and(Base::is_output));
-        let keyed_by_data = key.iter().any(needs_data);
-        if keyed_by_data && key.first().is_some_and(needs_data) {
+        let needs_data = |expr: &Expr| expr.any(&mut |e| self.needs_data(e));
+        let known = key.iter().take_while(|expr| !needs_data(expr)).count();
+        if known == 0 && !key.is_empty() {
             return None;
         }
-        let (found, out, columns) = visit::row_outputs(step)?;
+        let outputs = visit::row_outputs(step)?;
+        let is_foreseen = guards.is_empty() && known == key.len();
+        let is_steady = is_foreseen && self.is_decisive(table, &action, outputs);
+        if is_steady {
+            let columns = match &action {
+                Action::Read { columns } => columns.clone(),
+                _ => Box::default(),
+            };
+            self.steady.push(Steady { table, columns, index: None });
+        }
+        let template = Template {
+            part: 0,
+            table,
+            known: known as u8,
+            key,
+            is_steady,
+            operations: Box::default(),
+            arguments: arguments.into(),
+            inputs: Box::default(),
+            turn: self.turn,
+        };
+        self.add(template, action, (foreseen, guards), uses, outputs)
+    }
+
+    fn add(
+        &mut self,
+        template: Template,
+        action: Action,
+        (foreseen, guards): (Vec<Guard>, Vec<Guard>),
+        uses: Vec<Use>,
+        (found, out, columns): (Reg, Reg, u16),
+    ) -> Option<()> {
+        let mut foreseen_by_turn = false;
+        foreseen.iter().for_each(|guard| {
+            guard.each_register(&mut |register| foreseen_by_turn |= self.is_of_turn(register));
+        });
         // What was read may be long.
         let is_brief = action.long_exprs() == 0 && uses.iter().all(|used| used.column.is_none());
+        let is_steady = template.is_steady;
         let operation = Operation {
             foreseen: foreseen.into(),
             foreseen_by_turn,
@@ -247,21 +295,135 @@ impl<'p> Cutter<'p> {
             found,
             publish: Publish::Nothing,
         };
-        let template = Template {
+        let operation = self.drafts.add(Draft { template, operations: vec![operation], uses })?;
+        let output = |column| match is_steady {
+            true => Base::Steady { operation, column },
+            false => Base::Output { operation, column },
+        };
+        self.base.extend((0..columns).map(|c| (Reg(out.0 + c), output(Some(c)))));
+        self.base.insert(found, output(None));
+        Some(())
+    }
+
+    /// The guards of what stands here: those that are known while planning, and the others.
+    fn guards(&self) -> Option<(Vec<Guard>, Vec<Guard>)> {
+        let (mut is_brief, mut nodes) = (true, 0);
+        self.path.iter().for_each(|guard| {
+            guard.each_expr(&mut |expr| {
+                is_brief &= expr.is_brief();
+                expr.walk(&mut |_| nodes += 1);
+            });
+        });
+        let guards = self.path.iter().cloned().partition(|guard| {
+            let mut is_foreseen = true;
+            guard.each_register(&mut |register| is_foreseen &= !self.is_output(register));
+            is_foreseen
+        });
+        (is_brief && nodes <= GUARD_NODES_MAX).then_some(guards)
+    }
+
+    /// Changes from turn to turn.
+    fn is_of_turn(&self, register: Reg) -> bool {
+        let is_steady = matches!(self.base.get(&register), Some(Base::Steady { .. }));
+        self.turn.is_some() && (Some(register) == self.turn || is_steady)
+    }
+
+    /// A turn's rejection is made of what a look finds, at what the procedure leaves as it is.
+    fn is_decisive(&self, table: TableId, action: &Action, outputs: (Reg, Reg, u16)) -> bool {
+        let (found, out, columns) = outputs;
+        let is_look = matches!(action, Action::Read { .. } | Action::Exists);
+        let is_output =
+            |register: &Reg| *register == found || (out.0..out.0 + columns).contains(&register.0);
+        let footprint = self.footprint.tables.get(&table);
+        is_look
+            && self.turn.is_some()
+            && self.decisive.iter().any(is_output)
+            && footprint.is_some_and(|footprint| !footprint.is_written())
+    }
+
+    /// A turn of the loop around a step may be rejected there.
+    fn rejects_turn(&self, step: &Step) -> bool {
+        self.turn.is_some() && rejects(step)
+    }
+
+    /// Of an operation before the loop that is looked at.
+    fn is_of_before(&self, register: Reg) -> bool {
+        match self.base.get(&register) {
+            Some(Base::Output { operation, .. }) => self.drafts.is_closed(*operation),
+            _ => true,
+        }
+    }
+
+    /// What a turn of a loop requires. Planners see to it, but that a key is not taken may be found
+    /// out too late: whoever inserts mostly knows. So may what was required before the loop.
+    fn require(&mut self, condition: &Expr) -> Option<()> {
+        if let Some(Base::Output { operation, column: None }) = self.base_of(condition)
+            && self.drafts.is_insert(operation)
+        {
+            return Some(());
+        }
+        let condition = self.substitute(condition)?;
+        let (foreseen, guards) = self.guards()?;
+        let (mut is_of_before, mut needs_data) = (true, false);
+        visit::each_register(&condition, &mut |register| {
+            is_of_before &= self.is_of_before(register) && Some(register) != self.turn;
+            needs_data |= self.is_output(register);
+        });
+        if needs_data && is_of_before {
+            return Some(());
+        }
+        if !guards.is_empty() || !condition.is_brief() || condition.any(&mut |e| self.needs_data(e))
+        {
+            return None;
+        }
+        let action = Action::Require(condition);
+        let (arguments, uses) = self.uses(&[], &action);
+        let template = self.steady_template(TableId(0), Box::default(), arguments);
+        // It fills nothing.
+        let nothing = Reg(self.procedure.registers);
+        self.add(template, action, (foreseen, guards), uses, (nothing, nothing, 0))
+    }
+
+    /// A query whose rows no transaction of the block changes.
+    fn query(&mut self, step: &'p Step) -> Option<()> {
+        let Step::Fetch { query, outputs, found, strict: false } = step else { return None };
+        let out = *outputs.first()?;
+        if self.procedure.draws || !self.procedure.sequences.is_empty() {
+            return None;
+        }
+        let follow = outputs.iter().zip(out.0..).all(|(output, register)| output.0 == register);
+        let steady = steady_of(query)?;
+        let mut known = follow && self.turn.is_none() && !self.may_have_ended;
+        visit::each_own_expr(step, &mut |expr| {
+            visit::each_register(expr, &mut |register| {
+                known &= matches!(self.base.get(&register), Some(Base::Argument));
+            });
+        });
+        let (foreseen, guards) = self.guards()?;
+        if !known || !guards.is_empty() {
+            return None;
+        }
+        let table = steady.first()?.table;
+        self.steady.extend(steady);
+        let arguments = (0..self.procedure.parameters.len() as u16).map(Reg).collect();
+        let template = self.steady_template(table, Box::default(), arguments);
+        let action = Action::Query(Arc::new(asking(self.procedure, step, outputs, *found)));
+        let outputs = (*found, out, outputs.len() as u16);
+        self.add(template, action, (foreseen, guards), Vec::new(), outputs)
+    }
+
+    fn steady_template(&self, table: TableId, key: Box<[Expr]>, arguments: Vec<Reg>) -> Template {
+        Template {
             part: 0,
             table,
+            known: key.len() as u8,
             key,
-            keyed_by_data,
+            is_steady: true,
             operations: Box::default(),
             arguments: arguments.into(),
             inputs: Box::default(),
             turn: self.turn,
-        };
-        let number = self.drafts.add(Draft { template, operations: vec![operation], uses })?;
-        let output = |column| Base::Output { operation: number, column };
-        self.base.extend((0..columns).map(|c| (Reg(out.0 + c), output(Some(c)))));
-        self.base.insert(found, output(None));
-        Some(())
+        }
     }
 
     /// The arguments that an operation uses, and what it uses of other ones.
@@ -275,13 +437,17 @@ impl<'p> Cutter<'p> {
         for register in used {
             match self.base.get(&register) {
                 Some(Base::Argument) => arguments.push(register),
-                Some(Base::Output { operation, column }) => {
+                Some(Base::Output { operation, column } | Base::Steady { operation, column }) => {
                     uses.push(Use { register, operation: *operation, column: *column });
                 }
                 Some(Base::Turn) | None => {}
             }
         }
         (arguments, uses)
+    }
+
+    fn needs_data(&self, expr: &Expr) -> bool {
+        self.base_of(expr).is_some_and(Base::is_output)
     }
 
     fn is_output(&self, register: Reg) -> bool {
@@ -455,4 +621,57 @@ fn rejects(step: &Step) -> bool {
     let own = matches!(step, Step::Raise { .. } | Step::Require { .. });
     let mut inner = visit::blocks(step).into_iter().flatten();
     own || inner.any(|block| block.iter().any(rejects))
+}
+
+/// The registers that the rejections of a loop's turns look at.
+fn decisive(body: &Block) -> Vec<Reg> {
+    let mut registers = Vec::new();
+    for step in visit::numbered(body) {
+        let condition = match step {
+            Step::Require { condition, .. } => condition,
+            Step::If { condition, .. } if rejects(step) => condition,
+            _ => continue,
+        };
+        visit::each_register(condition, &mut |register| registers.push(register));
+    }
+    registers
+}
+
+/// What the rows of a query rest on. `None`: on more than rows.
+fn steady_of(query: &Query) -> Option<Vec<Steady>> {
+    let mut steady = Vec::new();
+    let mut is_plain = true;
+    visit::each_query(query, &mut |query| match query {
+        Query::Get { table, columns, .. } => {
+            steady.push(Steady { table: *table, columns: columns.clone(), index: None });
+        }
+        Query::Scan { table, index, columns, .. } => {
+            steady.push(Steady { table: *table, columns: columns.clone(), index: Some(*index) });
+        }
+        Query::Filter { .. }
+        | Query::Project { .. }
+        | Query::Aggregate { .. }
+        | Query::Sort { .. }
+        | Query::Limit { .. }
+        | Query::Distinct { .. } => {}
+        _ => is_plain = false,
+    });
+    is_plain.then_some(steady)
+}
+
+/// A procedure that answers with what a query finds, and whether it finds anything.
+fn asking(procedure: &Procedure, step: &Step, outputs: &[Reg], found: Reg) -> Procedure {
+    let values = outputs.iter().chain([&found]).map(|register| Expr::Reg(*register));
+    Procedure {
+        name: procedure.name.clone(),
+        parameters: procedure.parameters.clone(),
+        registers: procedure.registers,
+        register_names: Box::default(),
+        body: Box::new([step.clone(), Step::Emit { values: values.collect() }]),
+        output: procedure.output.clone(),
+        tag: procedure.tag.clone(),
+        read_only: true,
+        draws: false,
+        sequences: Box::default(),
+    }
 }

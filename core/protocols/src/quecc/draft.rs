@@ -8,7 +8,8 @@ use procedure::Reg;
 use procedure::residue::Needed;
 use rustc_hash::FxHashMap;
 
-use super::program::{Input, Operation, Part, Publish, Template, Turns};
+use super::action::Action;
+use super::program::{Input, OPERATIONS_MAX, Operation, Part, Publish, Template, Turns};
 
 /// A register that an operation uses, and the operation that fills it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,19 +72,39 @@ impl Drafts {
     fn companion(&self, draft: &Draft) -> Option<usize> {
         let is_certain = |draft: &Draft| {
             let is_hidden = draft.operations.iter().any(|operation| operation.action.is_hidden());
-            !draft.template.keyed_by_data && !is_hidden
+            let Template { is_steady, .. } = draft.template;
+            !draft.template.is_keyed_by_data() && !is_steady && !is_hidden
         };
         if !is_certain(draft) {
             return None;
         }
         let mut of_part = self.templates[self.open..].iter();
-        let last = of_part.rposition(|other| other.template.table == draft.template.table)?;
+        let last = of_part.rposition(|Draft { template, .. }| {
+            template.table == draft.template.table && !template.is_steady
+        })?;
         let place = self.open + last;
         let other = &self.templates[place];
-        let needs_later =
-            draft.uses.iter().any(|used| self.homes[usize::from(used.operation)].0 > place as u16);
-        let joins = is_certain(other) && other.template.key == draft.template.key && !needs_later;
+        let needs_later = draft.uses.iter().any(|used| {
+            let home = usize::from(self.homes[usize::from(used.operation)].0);
+            home > place && !self.templates[home].template.is_steady
+        });
+        let has_room = other.operations.len() < OPERATIONS_MAX;
+        let joins = has_room
+            && is_certain(other)
+            && other.template.key == draft.template.key
+            && !needs_later;
         joins.then_some(place)
+    }
+
+    /// It belongs to an earlier part than the one that is being made.
+    pub fn is_closed(&self, operation: u16) -> bool {
+        usize::from(self.homes[usize::from(operation)].0) < self.open
+    }
+
+    pub fn is_insert(&self, operation: u16) -> bool {
+        let (template, place) = self.homes[usize::from(operation)];
+        let operation = &self.templates[usize::from(template)].operations[usize::from(place)];
+        matches!(operation.action, Action::Insert { .. })
     }
 
     /// What was added since is a part. `units`: what a turn takes beside the fragments.
@@ -132,7 +153,8 @@ impl Drafts {
     /// Whether nothing depends on anything else.
     pub fn are_plain(&self) -> bool {
         let is_plain = |draft: &Draft| {
-            draft.uses.is_empty() && draft.operations.iter().all(Operation::is_certain)
+            let is_certain = draft.operations.iter().all(Operation::is_certain);
+            draft.uses.is_empty() && is_certain && !draft.template.is_steady
         };
         self.templates.iter().all(is_plain) && self.parts.iter().all(|part| !part.must_be_empty)
     }
@@ -208,6 +230,8 @@ impl Drafts {
             let place = |column| outlet.columns.iter().position(|known| *known == column);
             Some(Input {
                 register: used.register,
+                template: home.0,
+                place: home.1,
                 part: self.templates[usize::from(home.0)].template.part,
                 cell: outlet.cell,
                 column: used.column.and_then(place).map(|place| place as u16),

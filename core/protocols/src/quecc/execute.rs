@@ -212,6 +212,10 @@ impl<'a> Worker<'a> {
             is_filled: false,
         };
         for (place, operation) in (0..).zip(&template.operations) {
+            if !cut.may_happen(entry.template, place as usize) {
+                self.fill_nothing(operation);
+                continue;
+            }
             let moment = Moment { height, position, now_us };
             self.place.enter(moment, ordinal | place, batch.speculates);
             let found = match is_poisoned {
@@ -320,6 +324,13 @@ impl<'a> Worker<'a> {
         let cells = &self.batch.shares[share as usize].cells;
         let nothing = Output::default();
         for input in &template.inputs {
+            if !cut.may_happen(input.template, usize::from(input.place)) {
+                self.registers[usize::from(input.register.0)].set(match input.column {
+                    None => Value::Bool(false),
+                    Some(_) => Value::Null,
+                });
+                continue;
+            }
             // Within a loop the same turn's, else the only one's.
             let turn = if input.part == template.part { turn } else { 0 };
             let cell = cut.cell(program, input.part, turn, input.cell);
@@ -345,13 +356,14 @@ impl<'a> Worker<'a> {
     /// Do what an operation does, if it happens at all. Returns whether the row was there (or, for
     /// an insert, was not).
     fn perform_if(&mut self, at: &mut At<'_>, operation: &Operation) -> Result<Option<bool>, Stop> {
-        if !operation.is_certain() {
+        if !operation.guards.is_empty() || operation.foreseen_by_turn {
             self.fill(at)?;
             let now_us = self.batch.block.time_us;
             let sight = Sight { registers: &self.registers, now_us, meter: &self.guard_meter };
-            // Where a fragment is one operation, the planner has looked at what arguments decide.
+            // The planner has looked at what arguments decide for all turns, and where a fragment is
+            // one operation for each.
             let is_foreseen = at.template.operations.len() == 1
-                || operation.foreseen.is_empty()
+                || !operation.foreseen_by_turn
                 || Guard::all_hold(&operation.foreseen, sight)?;
             if !is_foreseen || !Guard::all_hold(&operation.guards, sight)? {
                 return Ok(None);
@@ -418,6 +430,8 @@ impl<'a> Worker<'a> {
                     false => Err(row_id_taken(table.id())),
                 }
             }
+            // Done while planning.
+            Action::Query(_) | Action::Require(_) => Err(unforeseen()),
         }
     }
 
@@ -472,6 +486,9 @@ impl<'a> Worker<'a> {
             Turns::Each { array, .. } => {
                 let array = array.eval_ref(arguments, &[], now_us)?;
                 array.as_array().and_then(|elements| elements.get(turn)).map(Value::copied)
+            }
+            Turns::Count { known: Some((first, step)), .. } => {
+                Some(Value::Int(first + step * turn as i64))
             }
             Turns::Count { bounds, reverse, .. } => {
                 let counter = Counter::of(bounds, *reverse, arguments, now_us);

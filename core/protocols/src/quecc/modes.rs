@@ -23,7 +23,8 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
             name: "cutting",
             values: OptionValues::OneOf(&["fitting", "always"]),
             what: "whether what may be rolled back is cut only in blocks where hardly any \
-                   transaction has to run in one piece, which costs more beside it",
+                   transaction has to run in one piece, which costs more beside it, and what \
+                   planners would have to read rows for not at all",
         },
         ProtocolOption {
             name: "reads",
@@ -48,7 +49,8 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 pub struct Modes {
     /// The worst that a transaction may come to whose fragments run apart.
     pub cuts_up_to: Abortable,
-    /// Those that may be rolled back, too, whatever the block has beside them.
+    /// Those that may be rolled back, too, whatever the block has beside them, and those of which
+    /// planners read rows.
     pub always_cuts: bool,
     pub snapshot_reads: bool,
     pub pipelined: bool,

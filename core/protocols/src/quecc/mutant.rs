@@ -22,9 +22,11 @@ pub enum Mutant {
     NoTokens,
     /// A plan names records that no row was seen in, though nothing keeps them from other keys.
     UnsettledSlots,
+    /// What planners read is not looked for among what the block changes.
+    UnsteadyReads,
 }
 
-const MUTANTS: [(&str, Mutant); 9] = [
+const MUTANTS: [(&str, Mutant); 10] = [
     ("no_priority", Mutant::NoPriority),
     ("no_data_dependencies", Mutant::NoDataDependencies),
     ("no_overwrite_dependents", Mutant::NoOverwriteDependents),
@@ -34,6 +36,7 @@ const MUTANTS: [(&str, Mutant); 9] = [
     ("no_undo", Mutant::NoUndo),
     ("no_tokens", Mutant::NoTokens),
     ("unsettled_slots", Mutant::UnsettledSlots),
+    ("unsteady_reads", Mutant::UnsteadyReads),
 ];
 
 impl Mutant {
@@ -47,6 +50,7 @@ impl Mutant {
         MUTANTS[6].0,
         MUTANTS[7].0,
         MUTANTS[8].0,
+        MUTANTS[9].0,
     ];
 
     pub fn by_name(name: &str) -> Option<Mutant> {

@@ -19,20 +19,21 @@
 //! the hash index, then the records that they point to, then compare the keys.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, OnceLock};
 
 use concurrency::{Block, Outcome, Statement, Work};
 use procedure::analysis::{Abortable, KeyPlan, PlannedAccesses, Planning};
 use procedure::meter::{COMMANDS_MAX, UNWEIGHED_MAX};
-use procedure::{Budget, Expr, Meter, WRITTEN_BYTES_PER_UNIT, eval_key};
+use procedure::{Budget, Expr, Frame, Meter, WRITTEN_BYTES_PER_UNIT, eval_key};
 use smallvec::SmallVec;
 use storage::{Catalog, KeyHash, Slot, Table};
 use types::{Height, Key, Position, TableId, Value};
 
 use super::action::Action;
 use super::directory::Directory;
-use super::guard::{GUARD_UNITS, Guard, Sight};
+use super::guard::GUARD_UNITS;
+use super::happens::Happens;
 use super::modes::Modes;
 use super::mutant::Mutant;
 use super::program::{Counter, FRAGMENTS_MAX, Operation, Part, Program, Publish, Template, Turns};
@@ -92,9 +93,17 @@ pub struct Cut {
     pub first_count: u32,
     /// By part: cells of the transaction before it. Empty where nothing is published.
     pub starts: SmallVec<[u16; 4]>,
+    /// By template: a bit for each operation that may happen. Empty where all may.
+    happening: SmallVec<[u64; 2]>,
 }
 
 impl Cut {
+    /// Whether arguments let an operation of a template happen, in some turn at least.
+    #[inline]
+    pub fn may_happen(&self, template: u16, operation: usize) -> bool {
+        self.happening.get(usize::from(template)).is_none_or(|may| may >> operation & 1 == 1)
+    }
+
     /// Where a cell of a part's turn lies.
     pub fn cell(&self, program: &Program, part: u16, turn: u16, cell: u16) -> u32 {
         let cells = program.parts[usize::from(part)].cells;
@@ -132,8 +141,8 @@ pub struct Share {
 }
 
 pub struct Planner<'a> {
-    block: &'a Block,
-    catalog: &'a Catalog,
+    pub(super) block: &'a Block,
+    pub(super) catalog: &'a Arc<Catalog>,
     directory: &'a Directory,
     modes: Modes,
     /// Planning may overlap the block before: only rows that were there at this height are found.
@@ -141,24 +150,23 @@ pub struct Planner<'a> {
     share: Share,
     queues: Queues,
     cells: u32,
-    /// Of fragments that do not happen.
-    skipped: Vec<u32>,
+    /// Cells of fragments that do not happen, and of reads that are done.
+    pub(super) published: Vec<(u32, Output)>,
+    /// Some registers are filled by reads of the call that is planned.
+    pub(super) is_steady: bool,
+    /// Units that those have taken.
+    pub(super) spent: u64,
+    /// By template of the call that is planned, which operations happen.
+    pub(super) happening: Vec<u64>,
+    pub(super) frame: Frame,
     pending: Vec<Pending<'a>>,
-    registers: Vec<Value>,
+    pub(super) registers: Vec<Value>,
     inputs: Vec<Value>,
     row: Vec<Value>,
     routes: Vec<u32>,
     planning: Planning,
-    meter: Meter,
-    units_max: u64,
-}
-
-/// Whether arguments let a fragment happen.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Happens {
-    Always,
-    Never,
-    ByTurn,
+    pub(super) meter: Meter,
+    pub(super) units_max: u64,
 }
 
 /// A fragment before its record is looked up.
@@ -170,7 +178,7 @@ struct Pending<'a> {
 impl<'a> Planner<'a> {
     pub fn new(
         block: &'a Block,
-        catalog: &'a Catalog,
+        catalog: &'a Arc<Catalog>,
         directory: &'a Directory,
         modes: Modes,
         settled_at: Option<Height>,
@@ -185,7 +193,14 @@ impl<'a> Planner<'a> {
             queues: Queues::new(starts, modes.queue_capacity),
             modes,
             cells: 0,
-            skipped: Vec::new(),
+            published: Vec::new(),
+            is_steady: false,
+            spent: 0,
+            happening: Vec::new(),
+            frame: Frame::metered(Meter::of(Budget {
+                units_max: units_max(block.budget),
+                ..block.budget
+            })),
             pending: Vec::with_capacity(2 * GROUP),
             registers: Vec::new(),
             inputs: Vec::new(),
@@ -215,8 +230,9 @@ impl<'a> Planner<'a> {
         }
         self.look_up();
         self.share.cells.resize_with(self.cells as usize, OnceLock::new);
-        for cell in &self.skipped {
-            let _ = self.share.cells[*cell as usize].set(Output::skipped());
+        for (cell, output) in self.published.drain(..) {
+            let fresh = self.share.cells[cell as usize].set(output).is_ok();
+            debug_assert!(fresh, "what is planned is not run");
         }
         (self.share.queues, self.share.starts) = self.queues.finish(queues);
         self.share
@@ -224,22 +240,28 @@ impl<'a> Planner<'a> {
 
     fn transaction(&mut self, position: usize) -> Kind {
         let work = &*self.block.transactions[position];
-        let before = (self.pending.len(), self.skipped.len());
+        let before = (self.pending.len(), self.published.len());
         if let Work::Statement(statement) = work {
             let id = self.directory.of[position];
             let compiled = &*self.directory.compiled[id as usize];
             if self.modes.snapshot_reads && compiled.is_read_only {
                 return Kind::Reader;
             }
-            let program = compiled.program.as_ref();
+            let whole = self.directory.is_whole(id) && compiled.steady_program().is_some();
+            self.share.uncut += u32::from(self.directory.is_held_back(id));
+            let program = compiled.program.as_ref().filter(|_| !whole);
             if self.directory.is_crowded && compiled.may_be_undone() {
-                self.share.uncut += u32::from(!compiled.is_whole(self.modes));
+                self.share.uncut += u32::from(!whole && !compiled.is_whole(self.modes));
             } else if let Some(program) = program.filter(|p| self.modes.may_cut(p)) {
                 match self.cut(program, id, statement) {
                     Some(cut) => return Kind::Cut(cut),
                     None => {
                         self.pending.truncate(before.0);
-                        self.skipped.truncate(before.1);
+                        self.published.truncate(before.1);
+                        // How others route its keys, it does not.
+                        if program.is_steady() {
+                            return Kind::Tail;
+                        }
                     }
                 }
             }
@@ -353,6 +375,8 @@ impl<'a> Planner<'a> {
         if arguments.len() != statement.procedure.parameters.len() {
             return None;
         }
+        (self.is_steady, self.spent) = (program.is_steady(), 0);
+        self.happening.clear();
         let mut starts = SmallVec::new();
         let (mut fragments, mut cells, mut row_ids) = (0, 0, 0);
         let (mut metered, mut unweighed, mut units) = (0, 0, program.units);
@@ -373,6 +397,7 @@ impl<'a> Planner<'a> {
             let of_texts = text_units.saturating_mul(part.operations as u64);
             let of_turn = part.units.saturating_add(of_texts);
             units = units.saturating_add(of_turn.saturating_mul(turns as u64));
+            units = units.saturating_add(std::mem::take(&mut self.spent));
             // After so many, they read.
             let reads = metered > COMMANDS_MAX as usize || unweighed > UNWEIGHED_MAX as usize;
             if fragments.max(cells) > FRAGMENTS_MAX || units > self.units_max || reads {
@@ -384,6 +409,10 @@ impl<'a> Planner<'a> {
             first_cell: self.cells,
             first_count: self.share.counts,
             starts: if cells > 0 { starts } else { SmallVec::new() },
+            happening: match self.happening.iter().zip(&program.templates).all(happens_whole) {
+                true => SmallVec::new(),
+                false => SmallVec::from_slice(&self.happening),
+            },
         };
         self.share.counts += program.reductions();
         self.cells += cells as u32;
@@ -402,19 +431,29 @@ impl<'a> Planner<'a> {
         let Range { start, .. } = part.templates;
         let templates = &program.templates[as_range(&part.templates)];
         let mut happening: SmallVec<[Happens; 8]> = SmallVec::new();
-        for template in templates {
+        // One piece's guards may look at what another one has read.
+        let is_once = matches!(part.turns, Turns::Once);
+        let foretold = if is_once && self.is_steady { &[] } else { templates };
+        for template in foretold {
             happening.push(self.happens(template, statement)?);
         }
         let arguments = &*statement.arguments;
         let mut one = |planner: &mut Self, turn: u16, value: Option<&Value>| {
             let first_cell = first_cell + u32::from(turn) * u32::from(part.cells);
-            for ((template, id), happens) in templates.iter().zip(start..).zip(&happening) {
+            for ((template, id), place) in templates.iter().zip(start..).zip(0..) {
+                let happens = match happening.get(place) {
+                    Some(happens) => *happens,
+                    None => planner.happens(template, statement)?,
+                };
                 let happens = match happens {
                     Happens::Always => true,
                     Happens::Never => false,
                     Happens::ByTurn => planner.happens_in_turn(template, value, statement)?,
                 };
                 match happens {
+                    true if template.is_steady => {
+                        planner.look(template, first_cell, value, statement)?;
+                    }
                     true => planner.fragment(template, id, turn, value, statement, row_ids)?,
                     false => planner.skip(template, first_cell),
                 }
@@ -454,74 +493,31 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A fragment that does not happen.
+    /// A fragment that does not happen, in this turn.
     fn skip(&mut self, template: &Template, first_cell: u32) {
         for operation in &template.operations {
             if let Publish::Cell { cell, .. } = &operation.publish {
-                self.skipped.push(first_cell + u32::from(*cell));
+                self.published.push((first_cell + u32::from(*cell), Output::skipped()));
             }
         }
-    }
-
-    /// It does if one of its operations does. `None`: one of them may fail.
-    fn happens(&mut self, template: &Template, statement: &Statement) -> Option<Happens> {
-        let mut happens = Happens::Never;
-        for operation in &template.operations {
-            if operation.foreseen_by_turn {
-                happens = if happens == Happens::Never { Happens::ByTurn } else { happens };
-            } else if self.is_foreseen(template, operation, None, statement).ok()? {
-                happens = Happens::Always;
-            } else {
-                continue;
-            }
-            self.try_decided(template, operation, statement)?;
-        }
-        Some(happens)
-    }
-
-    fn happens_in_turn(
-        &mut self,
-        template: &Template,
-        value: Option<&Value>,
-        statement: &Statement,
-    ) -> Option<bool> {
-        let mut happens = false;
-        for operation in template.operations.iter().filter(|one| one.foreseen_by_turn) {
-            happens |= self.is_foreseen(template, operation, value, statement).ok()?;
-        }
-        Some(happens)
-    }
-
-    /// Whether the guards hold that arguments decide.
-    fn is_foreseen(
-        &mut self,
-        template: &Template,
-        operation: &Operation,
-        value: Option<&Value>,
-        statement: &Statement,
-    ) -> Result<bool, types::Error> {
-        if operation.foreseen.is_empty() {
-            return Ok(true);
-        }
-        if let Some(value) = value {
-            self.fill_turn(template, value, statement);
-        }
-        let registers = if value.is_some() { &self.registers[..] } else { &statement.arguments };
-        let sight = Sight { registers, now_us: self.block.time_us, meter: &self.meter };
-        Guard::all_hold(&operation.foreseen, sight)
     }
 
     /// Arguments and the turn's value to their registers.
-    fn fill_turn(&mut self, template: &Template, value: &Value, statement: &Statement) {
+    pub(super) fn fill_turn(
+        &mut self,
+        template: &Template,
+        value: Option<&Value>,
+        statement: &Statement,
+    ) {
         let registers = usize::from(statement.procedure.registers);
         fill(&mut self.registers, registers, template, &statement.arguments);
-        if let Some(register) = template.turn {
+        if let Some((register, value)) = template.turn.zip(value) {
             self.registers[usize::from(register.0)].set(value.copied());
         }
     }
 
     /// An update whose failing follows from the arguments must not fail.
-    fn try_decided(
+    pub(super) fn try_decided(
         &mut self,
         template: &Template,
         operation: &Operation,
@@ -562,8 +558,10 @@ impl<'a> Planner<'a> {
             self.pending.push(Pending { entry, key: None });
             return Some(());
         }
-        if template.keyed_by_data {
-            let lead = self.key(template, &template.key[..1], value, statement)?;
+        if template.is_keyed_by_data() {
+            let columns = self.directory.columns_of(self.catalog.table(template.table)?);
+            debug_assert!((1..=usize::from(template.known)).contains(&columns), "routes agree");
+            let lead = self.key(template, template.key.get(..columns)?, value, statement)?;
             entry.route = route(lead.as_bytes());
             self.pending.push(Pending { entry, key: None });
             return Some(());
@@ -593,7 +591,8 @@ impl<'a> Planner<'a> {
     fn keyed_by_turn(&self, templates: &[Template], happening: &[Happens]) -> Option<&'a Table> {
         let ([template], [Happens::Always]) = (templates, happening) else { return None };
         let [Expr::Reg(register)] = &*template.key else { return None };
-        let is_other = template.has_hidden_key() || template.keyed_by_data;
+        let is_other =
+            template.has_hidden_key() || template.is_keyed_by_data() || template.is_steady;
         if is_other || template.turn != Some(*register) {
             return None;
         }
@@ -601,7 +600,7 @@ impl<'a> Planner<'a> {
     }
 
     /// A key of a fragment, or the first columns of one.
-    fn key(
+    pub(super) fn key(
         &mut self,
         template: &Template,
         key: &[Expr],
@@ -615,8 +614,10 @@ impl<'a> Planner<'a> {
             {
                 Some(Key::from_int(*number))
             }
-            (None, key) => eval_key(key, &statement.arguments, &[], now_us).ok()?,
-            (Some(value), key) => {
+            (None, key) if !self.is_steady => {
+                eval_key(key, &statement.arguments, &[], now_us).ok()?
+            }
+            (value, key) => {
                 self.fill_turn(template, value, statement);
                 eval_key(key, &self.registers, &[], now_us).ok()?
             }
@@ -642,6 +643,11 @@ impl<'a> Planner<'a> {
             self.queues.push(entry);
         }
     }
+}
+
+/// Nothing of it is known not to happen.
+fn happens_whole((happening, template): (&u64, &Template)) -> bool {
+    happening.count_ones() as usize == template.operations.len()
 }
 
 /// Copies the arguments that a template uses to their registers.

@@ -26,6 +26,13 @@
 //! need, as any data dependency does; an operation that turns out not to happen says so. What a
 //! `Require` or a `Raise` decides is no guard: the fragments after it run, and are undone.
 //!
+//! *Steady reads.* What no transaction of the block changes may be read at any time, so the planner
+//! reads it where more depends on it than values: the rejection of a loop's turn (`Require found`
+//! of an order's items), or the key of another record (a customer by name). Queries are cut in this
+//! way alone. Whether the block leaves it be is looked at block by block; where it does not, the
+//! call runs in one piece. Where the planner finds that a turn is rejected, or that something fails,
+//! the call runs after the queues.
+//!
 //! Computation between accesses is pure, so it is substituted into the expressions of the accesses
 //! that need it; what only the answer needs is left to the *epilogue*. That is either a few sums
 //! ([`Epilogue::Reduced`]) or the procedure's [residue](procedure::residue), which takes from the
@@ -35,11 +42,17 @@ use procedure::analysis::Abortable;
 use procedure::residue::Residue;
 use procedure::{Expr, Reg};
 use std::ops::Range;
-use types::{TableId, Value};
+use types::{ColumnId, IndexId, TableId, Value};
 
 use super::action::{Action, EXPRESSION_UNITS};
 use super::guard::{GUARD_UNITS, Guard};
 use super::reduction::Reduction;
+
+/// So far apart numbers do not overflow that were counted before.
+const COUNT_MAX: i64 = 1 << 32;
+
+/// Operations of a template.
+pub const OPERATIONS_MAX: usize = 64;
 
 /// Fragments that a transaction may be cut into.
 pub const FRAGMENTS_MAX: usize = 4096;
@@ -52,13 +65,34 @@ pub struct Program {
     pub registers: u16,
     /// Arguments that may have texts, or other bytes beside their values.
     pub texts: Box<[u16]>,
+    /// What no transaction of a block may change, or no call in it is cut by this.
+    pub steady: Box<[Steady]>,
     /// What steps outside of loops cost beside the fragments.
     pub units: u64,
     /// Whether, and how, a call may be rejected after some of its fragments have run.
     pub abortable: Abortable,
 }
 
+/// What a read rests on that is done while planning: the rows of a table, and some of their columns.
+pub struct Steady {
+    pub table: TableId,
+    pub columns: Box<[ColumnId]>,
+    /// The rows are a range of this one.
+    pub index: Option<IndexId>,
+}
+
 impl Program {
+    /// It looks at rows while it is planned.
+    pub fn is_steady(&self) -> bool {
+        !self.steady.is_empty()
+    }
+
+    /// Tables of whose keys not all is known when fragments are queued, and how many columns are.
+    pub fn by_lead(&self) -> impl Iterator<Item = (TableId, u8)> + '_ {
+        let by_data = self.templates.iter().filter(|template| template.is_keyed_by_data());
+        by_data.map(|template| (template.table, template.known))
+    }
+
     pub fn reductions(&self) -> u32 {
         match &self.epilogue {
             Epilogue::Reduced(reduction) => u32::from(reduction.count),
@@ -86,8 +120,15 @@ pub struct Part {
 
 pub enum Turns {
     Once,
-    Each { array: Expr },
-    Count { bounds: Box<[Expr; 3]>, reverse: bool },
+    Each {
+        array: Expr,
+    },
+    Count {
+        bounds: Box<[Expr; 3]>,
+        reverse: bool,
+        /// The first number and the step, where the text says them.
+        known: Option<(i64, i64)>,
+    },
 }
 
 /// The turns of a loop over numbers.
@@ -98,6 +139,14 @@ pub struct Counter {
 }
 
 impl Counter {
+    /// The first number of a loop and the step to the next one.
+    pub fn known(bounds: &[Expr; 3], reverse: bool) -> Option<(i64, i64)> {
+        let [Expr::Const(Value::Int(first)), _, Expr::Const(Value::Int(step))] = bounds else {
+            return None;
+        };
+        (1..=COUNT_MAX).contains(step).then_some((*first, if reverse { -step } else { *step }))
+    }
+
     pub fn of(
         bounds: &[Expr; 3],
         reverse: bool,
@@ -125,10 +174,13 @@ impl Counter {
 pub struct Template {
     pub part: u16,
     pub table: TableId,
-    /// Over arguments and the turn's register, and over `inputs` if it is `keyed_by_data`.
+    /// Over arguments and the turn's register, and over `inputs` beyond what is known.
     pub key: Box<[Expr]>,
-    /// Only the key's first column is known when the fragment is queued.
-    pub keyed_by_data: bool,
+    /// So many of the key's columns, from the first on, are known when the fragment is queued.
+    pub known: u8,
+    /// It is one operation, which changes nothing, and on what the block does not change: it is
+    /// done while planning.
+    pub is_steady: bool,
     /// What it does with the record, in program order.
     pub operations: Box<[Operation]>,
     /// Arguments that the expressions use.
@@ -158,6 +210,10 @@ pub struct Operation {
 }
 
 impl Template {
+    pub fn is_keyed_by_data(&self) -> bool {
+        usize::from(self.known) < self.key.len()
+    }
+
     /// It inserts a row under a key that no other can know.
     pub fn has_hidden_key(&self) -> bool {
         let is_hidden = |operation: &Operation| operation.action.is_hidden();
@@ -190,6 +246,9 @@ impl Operation {
 #[derive(Clone, Copy)]
 pub struct Input {
     pub register: Reg,
+    pub template: u16,
+    /// The operation's place there.
+    pub place: u16,
     pub part: u16,
     pub cell: u16,
     /// Of the columns that are published; `None`: whether there was a row.

@@ -14,6 +14,7 @@ mod mutants;
 mod online;
 mod ordered;
 mod quecc;
+mod quecc_steady;
 mod row_ids;
 mod small_worlds;
 mod snapshot;
