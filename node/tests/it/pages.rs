@@ -304,7 +304,7 @@ fn every_line_of_the_manual_runs() {
         };
         let text = fs::read_to_string(&path).unwrap();
         let is_script = text.lines().any(|line| line == "```sh" || line == "```sql");
-        let is_apart = ["cluster", "kafka", "cometbft"].contains(&name);
+        let is_apart = ["cluster", "kafka", "cometbft", "chainify"].contains(&name);
         assert!(is_apart || known(name) == is_script, "{name}.md");
     }
     for Page { name, text, before, replaced, blocks, expected } in PAGES {
