@@ -54,6 +54,8 @@ pub struct Answer {
     /// SQLSTATE and message.
     pub error: Option<(String, String)>,
     pub first_value: Option<String>,
+    /// The node has ended the session with the error.
+    pub is_last: bool,
 }
 
 impl Wire {
@@ -96,10 +98,19 @@ impl Wire {
     fn until_ready(&mut self) -> io::Result<Answer> {
         let mut answer = Answer::default();
         loop {
-            let (kind, body) = self.message()?;
+            let (kind, body) = match self.message() {
+                // The node may end a session for whose message it has no memory, and says so.
+                Err(error) if answer.is_last && error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Ok(answer);
+                }
+                read => read?,
+            };
             match kind {
                 b'Z' => return Ok(answer),
-                b'E' => answer.error = Some(error_of(&body)),
+                b'E' => {
+                    answer.error = Some(error_of(&body));
+                    answer.is_last = body.split(|byte| *byte == 0).any(|field| field == b"VFATAL");
+                }
                 b'D' if answer.first_value.is_none() && body.len() > 6 => {
                     answer.first_value = Some(String::from_utf8_lossy(&body[6..]).into_owned());
                 }

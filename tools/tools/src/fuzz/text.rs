@@ -35,7 +35,7 @@ pub fn turn(
         };
         tell(&String::from_utf8_lossy(&statement));
         let answered = wire.query_bytes(&statement);
-        if answered.is_err() {
+        if answered.as_ref().map_or(true, |answer| answer.is_last) {
             *session = None;
         }
         answered
