@@ -16,7 +16,7 @@
 //! alone, which is signed with it: a path has one length that fits, and one reading.
 //!
 //! **Bounds.** [`LEAVES_MAX`] leaves; of one leaf there is no tree, and of none neither. A path has
-//! ten hashes at most, whoever made it.
+//! ten hashes at most.
 
 use types::{Error, Result, SqlState};
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What is a row's is known of INSERTs of literals alone: an UPDATE or DELETE of such a table, or rows
-//! that a query gives, takes all. A table without a policy takes nobody's agreement but the orders'.
+//! that a query gives, takes all. A table without a policy takes no agreement but the orders'.
 //!
 //! *Agreeing* is an approval over the envelope's id ([`order::signed`]) by the key of an elector. It
 //! stands in the block, so every organisation sees for itself that none was missing: without, a
@@ -190,7 +190,7 @@ fn lower(name: &ObjectName) -> Option<String> {
     Some(name.0.last()?.as_ident()?.value.to_ascii_lowercase())
 }
 
-/// Whose numbers new rows have; `None`: that is not known, or one is nobody's.
+/// Whose numbers new rows have; `None`: that is not known, or one is no organisation's.
 fn parties(
     statement: &Statement,
     columns: &[String],
@@ -276,7 +276,7 @@ table trades
         assert_eq!(needed(&[&trade("2, 2"), "DELETE FROM prices"]), (vec![2], 2));
         let two = format!("{}, (2, 4, 1, 'b')", trade("1, 3"));
         assert_eq!(needed(&[&two]), (vec![1, 3, 4], 0));
-        // Nobody's, computed, a query's, changed: all.
+        // No organisation's, computed, a query's, changed: all.
         for one in [trade("1, 7"), trade("1, 1 + 1"), trade("1, NULL")] {
             assert_eq!(needed(&[&one]).0, all, "{one}");
         }

@@ -296,7 +296,7 @@ impl Shared {
                 Ok(()) => Ok(Bytes::new()),
                 Err(error) => Ok(Bytes::from(error.message().to_owned())),
             },
-            // This organisation agrees along with its own clients, and with nobody else's.
+            // This organisation agrees along with its own clients, and with no others'.
             Request::Gather { .. } if from != self.member => {
                 Err(io::Error::other("approvals are gathered for own clients alone"))
             }

@@ -25,7 +25,7 @@ pub struct Status {
     pub enough: u64,
     pub ordered: Height,
     pub agreed: Height,
-    /// Who has to agree to what before it is ordered; empty: nobody.
+    /// Who has to agree to what before it is ordered; empty: none has.
     pub agreement: String,
     /// Since its process began: what making and checking signatures took.
     pub signatures_us: u64,

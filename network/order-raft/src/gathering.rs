@@ -56,7 +56,7 @@ pub(crate) struct Gathering {
     /// So many envelopes are about to wait, until then.
     expected: usize,
     until_us: u64,
-    /// Blocks for which nobody is waited for, and how many there will be if that fails again.
+    /// Blocks after which no client is waited for, and how many there will be if that fails again.
     skips: u32,
     skips_next: u32,
     /// It waits for others.

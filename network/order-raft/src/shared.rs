@@ -21,7 +21,7 @@ use crate::mailbox::Mailbox;
 use crate::raft_types::Types;
 use crate::store::Store;
 
-/// What is committed at a follower is executed so much later at most, where nobody there waits.
+/// What is committed at a follower is executed so much later at most, where no session there waits.
 const EXECUTED_WITHIN: Duration = Duration::from_millis(3);
 /// How long the pump sleeps at most.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);

@@ -20,7 +20,7 @@ impl Transactions {
         Ok(Transactions { path: path.to_owned(), lines })
     }
 
-    /// The next one, for whoever asks first.
+    /// The next one, for the task that asks first.
     pub fn next(&self) -> Result<Option<Vec<String>>> {
         let mut lines = lock(&self.lines);
         let (number, read) = &mut *lines;

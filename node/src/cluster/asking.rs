@@ -6,7 +6,7 @@
 //!          └──► this node's own  ─► signed together, whenever a request leaves
 //! ```
 //!
-//! *How many go together* nobody sets: a request leaves at once where none is under way; beside
+//! *How many go together* is no setting: a request leaves at once where none is under way; beside
 //! others as soon as as much waits as the last one held, or when something has waited for
 //! [`BESIDE`], so that a proposal that takes long holds up no others. So one that comes alone is
 //! asked about alone, and under load requests grow until members are busy.

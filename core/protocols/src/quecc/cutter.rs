@@ -355,7 +355,7 @@ impl<'p> Cutter<'p> {
     }
 
     /// What a turn of a loop requires. Planners see to it, but that a key is not taken may be found
-    /// out too late: whoever inserts mostly knows. So may what was required before the loop.
+    /// out too late: what inserts mostly knows. So may what was required before the loop.
     fn require(&mut self, condition: &Expr) -> Option<()> {
         if let Some(Base::Output { operation, column: None }) = self.base_of(condition)
             && self.drafts.is_insert(operation)

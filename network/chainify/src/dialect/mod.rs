@@ -105,7 +105,7 @@ impl Dialect {
         }
     }
 
-    /// What begins one of nobody's, under the system's own concurrency control.
+    /// What begins one outside of any ledger, under the system's own concurrency control.
     pub fn begin_alone(self, isolation: Isolation) -> Vec<String> {
         let level = match isolation {
             Isolation::ReadCommitted => "READ COMMITTED",

@@ -9,7 +9,7 @@
 //! each has a third.
 //!
 //! *Refused* are runs of too few blocks, of transactions that no organisation would run, of ledgers
-//! that are not one, where an organisation deviated with nobody's doing, and where stages that a
+//! that are not one, where an organisation deviated by itself, and where stages that a
 //! figure is about had one transaction each, or several where it is about one after the other.
 
 mod costs;
