@@ -194,7 +194,7 @@ fn refuse(load: &ChainLoad, run: &ChainRun, findings: &mut Findings) {
     let unasked =
         run.said.iter().find(|said| said.line.contains("deviates") && !is_hit(said.organisation));
     if let Some(said) = unasked {
-        refuse(format!("nobody had edited anything: {}", said.line));
+        refuse(format!("no row had been edited: {}", said.line));
     }
     let beside = run.beside();
     match connections {
