@@ -16,8 +16,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// The repository that this was started in. A path from the build would be another's where two
+/// checkouts share a target folder, and the sources that are looked at not those that were built.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    let folder = std::env::current_dir().expect("the folder that this was started in");
+    let is_root = |path: &&Path| path.join("tools/xtask/Cargo.toml").is_file();
+    let root = folder.ancestors().find(is_root);
+    root.expect("start this inside the repository").to_path_buf()
 }
 
 fn list(lines: io::Result<Vec<String>>) -> ExitCode {
