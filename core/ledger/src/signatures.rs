@@ -6,12 +6,13 @@
 //! hold, halves are checked, down to those that are wrong; a batch with one wrong signature costs
 //! its own check and those of some pieces.
 //!
-//! *Once.* A node meets most signatures twice, when a transaction is handed in and in its block, and
-//! one that approves many transactions as often as they are. Those that were found right lately are
-//! known by the SHA-256 of key, message and signature, so each costs its equation once. What is
+//! *Once.* A node meets most signatures twice, when a transaction is handed in and in its block,
+//! and one that approves many transactions as often as they are. Those that were found right lately
+//! are known by the SHA-256 of key, message and signature, so each costs its equation once. What is
 //! known differs between replicas and so do their equations, but not what they come to: a right
 //! signature stays right, a wrong one is never known, and that an equation holds for a wrong one
-//! has a chance of 2^-128. Who sends very many makes others forgotten, which are then checked again.
+//! has a chance of 2^-128. Who sends very many makes others forgotten, which are then checked
+//! again.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;

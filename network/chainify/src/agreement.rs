@@ -6,11 +6,11 @@
 //! trades=row:seller,buyer         those whose numbers a new row has in these columns
 //! ```
 //!
-//! What is a row's is known of INSERTs of literals alone: an UPDATE or DELETE of such a table, or rows
-//! that a query gives, takes all. A table without a policy takes no agreement but the orders'.
+//! What is a row's is known of INSERTs of literals alone: an UPDATE or DELETE of such a table, or
+//! rows that a query gives, takes all. A table without a policy takes no agreement but the orders'.
 //!
-//! *Agreeing* is an approval over the envelope's id ([`order::signed`]) by the key of an elector. It
-//! stands in the block, so every organisation sees for itself that none was missing: without, a
+//! *Agreeing* is an approval over the envelope's id ([`order::signed`]) by the key of an elector.
+//! It stands in the block, so every organisation sees for itself that none was missing: without, a
 //! transaction is refused, and its outcome says so. What an organisation agrees to is its own
 //! business: a function of its database ([`Database::agrees`](crate::Database::agrees)).
 

@@ -1,8 +1,8 @@
 //! Who approves of an envelope, by signatures that are checked many together.
 //!
-//! An organisation meets an envelope up to three times: where it gathers approvals, where it orders,
-//! and in the block. [Signatures](ledger::signatures) that were right are known there after the
-//! first time; a block's others are checked as one.
+//! An organisation meets an envelope up to three times: where it gathers approvals, where it
+//! orders, and in the block. [Signatures](ledger::signatures) that were right are known there after
+//! the first time; a block's others are checked as one.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -44,10 +44,10 @@
 //! emptied or restored from a copy, as long as the others are not ([`recall`]). Not tolerated: a
 //! disk that loses what it reported as synced, nodes that lie.
 //!
-//! **Cost.** A lone batch takes one round trip and one sync on a follower; the leader writes
-//! and syncs in parallel. Syncs block a thread of the runtime that the node was started in: give the node a
-//! runtime with one thread of its own, and no more, as messages pass from task to task several
-//! times.
+//! **Cost.** A lone batch takes one round trip and one sync on a follower; the leader writes and
+//! syncs in parallel. Syncs block a thread of the runtime that the node was started in: give the
+//! node a runtime with one thread of its own, and no more, as messages pass from task to task
+//! several times.
 //!
 //! *Absent here*: sockets ([`order::Network`] is given), what an envelope means, execution.
 

@@ -17,9 +17,9 @@
 //! *The leader writes and syncs in parallel with the followers.* openraft is told that entries are
 //! appended as soon as they are in memory, and replicates them at once; [`Store::sync`] follows in
 //! the background, and writes them first. A direct write waits for the disk like a sync, so it does
-//! not stand before the messages either. The store is synced before anything that relies on this node's copy: before a
-//! commit index that counts it is applied or sent ([`Store::sync_up_to`]), before it answers
-//! another leader or a candidate, and before it stands for election.
+//! not stand before the messages either. The store is synced before anything that relies on this
+//! node's copy: before a commit index that counts it is applied or sent ([`Store::sync_up_to`]),
+//! before it answers another leader or a candidate, and before it stands for election.
 //!
 //! *Why that is safe.* A crash may lose entries that this node has sent as a leader. It must then
 //! not continue as leader of the same term, since it would give their indexes and term to other

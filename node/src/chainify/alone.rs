@@ -1,6 +1,6 @@
 //! `tally chainify alone`: the transactions of a file on one database that is not chained, over
-//! connections that run beside each other under the database's own concurrency control. What chained
-//! databases are compared with.
+//! connections that run beside each other under the database's own concurrency control. What
+//! chained databases are compared with.
 
 use std::time::{Duration, Instant};
 

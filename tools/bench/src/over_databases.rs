@@ -6,8 +6,8 @@
 //! from fresh tables of SmallBank's accounts.
 //!
 //! *What is counted* are transactions whose block enough organisations have agreed on, between two
-//! ends of blocks: a block is thousands of transactions, and a window that cut one would count it or
-//! not by chance.
+//! ends of blocks: a block is thousands of transactions, and a window that cut one would count it
+//! or not by chance.
 
 use std::path::PathBuf;
 

@@ -360,8 +360,8 @@ impl<'a> Worker<'a> {
             self.fill(at)?;
             let now_us = self.batch.block.time_us;
             let sight = Sight { registers: &self.registers, now_us, meter: &self.guard_meter };
-            // The planner has looked at what arguments decide for all turns, and where a fragment is
-            // one operation for each.
+            // The planner has looked at what arguments decide for all turns, and where a fragment
+            // is one operation for each.
             let is_foreseen = at.template.operations.len() == 1
                 || !operation.foreseen_by_turn
                 || Guard::all_hold(&operation.foreseen, sight)?;

@@ -30,8 +30,8 @@
 //! reads it where more depends on it than values: the rejection of a loop's turn (`Require found`
 //! of an order's items), or the key of another record (a customer by name). Queries are cut in this
 //! way alone. Whether the block leaves it be is looked at block by block; where it does not, the
-//! call runs in one piece. Where the planner finds that a turn is rejected, or that something fails,
-//! the call runs after the queues.
+//! call runs in one piece. Where the planner finds that a turn is rejected, or that something
+//! fails, the call runs after the queues.
 //!
 //! Computation between accesses is pure, so it is substituted into the expressions of the accesses
 //! that need it; what only the answer needs is left to the *epilogue*. That is either a few sums
@@ -73,7 +73,8 @@ pub struct Program {
     pub abortable: Abortable,
 }
 
-/// What a read rests on that is done while planning: the rows of a table, and some of their columns.
+/// What a read rests on that is done while planning: the rows of a table, and some of their
+/// columns.
 pub struct Steady {
     pub table: TableId,
     pub columns: Box<[ColumnId]>,

@@ -17,8 +17,7 @@
 //! change it before this one's block.
 //!
 //! *Which snapshot.* The gateway's is the block that the envelope has seen. An endorser may be
-//! further by then: where nothing of what was read has changed since, the newest block comes to
-//! the same, and where something has, the transaction is stale.
+//! further by then: where what was read has changed since, the transaction is stale.
 //!
 //! *Early abort.* Blocks go on while a proposal is simulated. Where the protocol says so, each row
 //! that is read is looked at in the newest state as well, a block that is half written included:
@@ -374,8 +373,8 @@ impl Session {
         transaction_frame(&self.guard)
     }
 
-    /// What a transaction comes to on a snapshot, what it answers, and whether all of `looks`, which
-    /// are asked then, say yes to it.
+    /// What a transaction comes to on a snapshot, what it answers, and whether all of `looks`,
+    /// which are asked then, say yes to it.
     pub(super) fn proposed(
         &mut self,
         transaction: &Transaction,

@@ -15,8 +15,8 @@
 //!
 //! *Once.* The gateway simulates a proposal once, and its own check function looks at that: what it
 //! endorses it has come to itself. It signs with what it sends to others, so that one signature
-//! serves for all proposals that they are asked about at a time ([`Endorsers`]); alone where that is
-//! all that the policies ask for.
+//! serves for all proposals that they are asked about at a time ([`Endorsers`]); alone where that
+//! is all that the policies ask for.
 //!
 //! [`Endorsers`]: super::shared_state::Endorsers
 //!

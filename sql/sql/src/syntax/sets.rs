@@ -1,8 +1,8 @@
 //! Queries in parentheses where the grammar expects something else.
 //!
-//! `((SELECT 1) UNION (SELECT 2))` is an expression's subquery, of which the grammar reads the first
-//! half as the whole; as the table of another query it reads all of it. `EXPLAIN (SELECT 1)` is read
-//! as a list of options, so that it is given one that says nothing.
+//! `((SELECT 1) UNION (SELECT 2))` is an expression's subquery, of which the grammar reads the
+//! first half as the whole; as the table of another query it reads all of it. `EXPLAIN (SELECT 1)`
+//! is read as a list of options, so that it is given one that says nothing.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};

@@ -5,8 +5,8 @@
 //! thesis's: 100,000 accounts, four of SmallBank's transactions alike, Zipf's draw with s = 1.1. A
 //! *client* there fires 4,096 transactions, with a unit that is not printed; here it has
 //! [`CLIENT_UNDER_WAY`] under way at any time. Three organisations, their servers and the clients
-//! share one machine, so a database alone is measured with two others beside it, which are alone too:
-//! each has a third.
+//! share one machine, so a database alone is measured with two others beside it, which are alone
+//! too: each has a third.
 //!
 //! *Refused* are runs of too few blocks, of transactions that no organisation would run, of ledgers
 //! that are not one, where an organisation deviated by itself, and where stages that a
@@ -28,7 +28,8 @@ const fn figure(
     source: &'static str,
     find: fn(&mut Lab<'_>) -> Result<Findings>,
 ) -> Figure {
-    // What organisations do with the order of a block: databases run it, no protocol of this program.
+    // What organisations do with the order of a block: databases run it, no protocol of this
+    // program.
     Figure { name, about, source, protocols: &["serial"], find }
 }
 

@@ -198,8 +198,8 @@ pub(super) fn external(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     findings.remark(&format!(
         "the thesis's abstract has the number, its chapter no figure of it. Both sides have \
-         {CONNECTIONS} connections to each database; stages are those of blocks of {BLOCK} at most, \
-         and their side pays for triggers, votes and the ledger too.",
+         {CONNECTIONS} connections to each database; stages are those of blocks of {BLOCK} at \
+         most, and their side pays for triggers, votes and the ledger too.",
     ));
     Ok(findings)
 }

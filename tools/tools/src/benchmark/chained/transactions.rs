@@ -1,5 +1,5 @@
-//! What is run: SmallBank's four transactions of the thesis as SQL that both systems take, a line of
-//! JSON each.
+//! What is run: SmallBank's four transactions of the thesis as SQL that both systems take, a line
+//! of JSON each.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
