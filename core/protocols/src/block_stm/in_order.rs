@@ -14,11 +14,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use concurrency::overlay::byte_bounds;
+use kit::sync::lock;
 use procedure::access::Range;
 use rustc_hash::FxHashMap;
 use types::{Key, TableId};
-
-use super::memory::{Memory, Record, lock};
 
 /// Records that scans may look at for each transaction of the block, and beside.
 const LOOKS_EACH: u64 = 1_024;
@@ -60,24 +59,25 @@ impl Looks {
 }
 
 impl InOrder {
-    /// The records of which some version may lie in a range. `None`: looks are spent.
-    pub fn records_of<'m>(
+    /// The records of which some version may lie in a range, by their numbers. `None`: looks are
+    /// spent. `record` has a record's table and key, and `count` how many have a number so far.
+    pub fn numbers_of<'m>(
         &self,
-        memory: &'m Memory,
+        record: impl Fn(u32) -> Option<(TableId, &'m Key)>,
+        count: impl Fn() -> u32,
         range: &Range,
         looks: &Looks,
-    ) -> Option<Vec<&'m Record>> {
+    ) -> Option<Vec<u32>> {
         if looks.are_spent() {
             return None;
         }
         let mut filed = lock(&self.0);
         // Another worker may be about to put a record into its place: those from there on wait for
         // the next scan, and this one looks at them as they are.
-        while let Some(record) = memory.record(filed.end) {
+        while let Some((table, key)) = record(filed.end) {
             let number = filed.end;
-            let table = filed.tables.entry(record.table).or_default();
-            let before = table.insert(record.key.clone(), number);
-            debug_assert!(before.is_none(), "no record has two numbers");
+            let before = filed.tables.entry(table).or_default().insert(key.clone(), number);
+            assert!(before.is_none(), "no record has two numbers");
             filed.end += 1;
         }
         let bounds = match range.index {
@@ -86,13 +86,13 @@ impl InOrder {
         };
         let of_table = filed.tables.get(&range.table).zip(bounds);
         let within = of_table.into_iter().flat_map(|(table, bounds)| table.range(bounds));
-        let mut records: Vec<&Record> =
-            within.filter_map(|(_, number)| memory.record(*number)).collect();
-        let coming = filed.end..memory.count();
+        let mut numbers: Vec<u32> = within.map(|(_, number)| *number).collect();
+        let coming = filed.end..count();
         drop(filed);
-        looks.spend((records.len() + coming.len()) as u64);
-        records.extend(memory.records_in(coming).filter(|record| record.table == range.table));
-        Some(records)
+        looks.spend((numbers.len() + coming.len()) as u64);
+        let is_of_table = |number: &u32| record(*number).is_some_and(|(it, _)| it == range.table);
+        numbers.extend(coming.filter(is_of_table));
+        Some(numbers)
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
 
     use kit::random::Random;
 
-    use super::super::memory::{Change, Place, Room, Written};
+    use super::super::memory::{Change, Memory, Place, Room, Written};
     use super::super::scheduler::Version;
     use super::*;
 

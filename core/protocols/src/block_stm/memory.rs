@@ -244,7 +244,9 @@ impl Memory {
     /// Those of the records written so far that may lie in a range. `None`: the block's scans have
     /// looked at too many.
     pub fn records_of(&self, range: &Range) -> Option<Vec<&Record>> {
-        self.in_order.records_of(self, range, &self.looks)
+        let record = |number| self.record(number).map(|record| (record.table, &record.key));
+        let numbers = self.in_order.numbers_of(record, || self.count(), range, &self.looks)?;
+        Some(numbers.into_iter().filter_map(|number| self.record(number)).collect())
     }
 
     pub fn count(&self) -> u32 {

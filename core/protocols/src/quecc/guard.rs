@@ -5,6 +5,14 @@ use procedure::analysis::visit;
 use procedure::{Expr, Meter, Reg};
 use types::{Error, Value};
 
+/// Whether arguments let a fragment happen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Happens {
+    Always,
+    Never,
+    ByTurn,
+}
+
 /// What an operation may spend on its guards. How many nodes they have is known, but not how long
 /// the values are that they compare.
 pub const GUARD_UNITS: u64 = 256;

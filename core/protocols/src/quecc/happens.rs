@@ -3,21 +3,13 @@
 use concurrency::Statement;
 use types::Value;
 
-use super::guard::{Guard, Sight};
+use super::guard::{Guard, Happens, Sight};
 use super::plan::Planner;
 use super::program::{Operation, Template};
 
-/// Whether arguments let a fragment happen.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Happens {
-    Always,
-    Never,
-    ByTurn,
-}
-
 impl Planner<'_> {
-    /// It does if one of its operations does. Which do is remembered, whatever the turn. `None`: one
-    /// of them may fail.
+    /// It does if one of its operations does. Which do is remembered, whatever the turn. `None`:
+    /// one of them may fail.
     pub(super) fn happens(
         &mut self,
         template: &Template,

@@ -27,20 +27,21 @@
 //! - No call ends in 40001.
 //!
 //! *Planning ahead.* Routes, fragments and queues follow from the arguments and the tables' schemas
-//! alone, so with `planning=pipelined` a block is planned while the one before it runs (and calls of
-//! which planners would have to read rows are not cut). The one
-//! thing that planning asks the store is where records lie, and that is a hint: it is taken of rows
-//! that a settled block has shown, whichever is the newest at the time, and a pin keeps their slots
-//! from other keys. A record that is not found, or was made since, is looked up by the executor.
+//! alone, so with `planning=pipelined` a block is planned while the one before it runs (and calls
+//! of which planners would have to read rows are not cut). The one thing that planning asks the
+//! store is where records lie, and that is a hint: it is taken of rows that a settled block has
+//! shown, whichever is the newest at the time, and a pin keeps their slots from other keys. A
+//! record that is not found, or was made since, is looked up by the executor.
 //!
 //! *Departures from the thesis.*
 //! - Routes hash keys, where the thesis has ranges of record ids: inserts have a route before they
-//!   have a record. Range scans, which it leaves out, are routed by the key's first column, and keys
-//!   that need data by as many columns as need none; then so is all else that the block does to that
-//!   table.
+//!   have a record. Range scans, which it leaves out, are routed by the key's first column, and
+//!   keys that need data by as many columns as need none; then so is all else that the block does
+//!   to that table.
 //! - A branch, or an end before the last step, is a guard of the fragments after it: it makes them
 //!   wait for what it needs, so they never happen in vain. What is rejected is not waited for;
-//!   where the turns of a loop may reject, the call is not cut, unless planners see whether they do.
+//!   where the turns of a loop may reject, the call is not cut, unless planners see whether they
+//!   do.
 //! - What no transaction of the block changes, planners [read](steady) where queues or rejections
 //!   depend on it: the thesis asks for reconnaissance, and whether its answer still holds is never
 //!   in question here. A call that is turned down by it runs after the queues.
@@ -50,8 +51,8 @@
 //! - What may be rolled back is cut only in blocks where hardly any transaction has to run in one
 //!   piece ([`directory`]; `cutting=always` otherwise): one in one piece waits for each queue of a
 //!   record of its own, and has to be ready to be undone with those whose tentative writes it met.
-//!   So are calls of which planners would read rows: TPC-C's orders cost a third more in some thirty
-//!   fragments than in one piece. The report says how many were not cut for that.
+//!   So are calls of which planners would read rows: TPC-C's orders cost a third more in some
+//!   thirty fragments than in one piece. The report says how many were not cut for that.
 //! - Whether an update of arguments fails (NOT NULL, CHECK) is found out while planning, so that
 //!   none need be ready to undo it.
 //! - Executors take queues from a board as they become free, in place of a fixed assignment.
@@ -290,8 +291,35 @@ impl Protocol for Quecc {
         let findings = drain(&batch, writes, pool)?;
         let epilogues = Arc::new(Epilogues::new(&batch, &findings));
         answer(&batch, &epilogues, pool)?;
-        self.commit(batch, findings, epilogues, store, writes, pool)
+        let mut done = self.commit(batch, findings, epilogues, writes);
+        let Committed { tail, paths, .. } = &mut done;
+        paths.add(ExecutionPath::Tail, tail.len());
+        let last = ordered_locks::run(block, tail, store, writes, pool, paths)?;
+        for (&position, outcome) in done.tail.iter().zip(last) {
+            done.outcomes[position as usize] = Some(outcome);
+        }
+        done.serial_order.extend(&done.tail);
+        debug_assert_eq!(done.serial_order.len(), done.outcomes.len(), "each has one place");
+        Ok(BlockOutcome {
+            outcomes: done.outcomes.into_iter().flatten().collect(),
+            serial_order: done.serial_order,
+            report: BlockReport {
+                rerun: done.rerun as u32,
+                paths: done.paths,
+                ..BlockReport::default()
+            },
+            ..BlockOutcome::default()
+        })
     }
+}
+
+/// A block whose queues are drained. Those of `tail` have no outcome yet and no place in the order.
+struct Committed {
+    outcomes: Vec<Option<Outcome>>,
+    serial_order: Vec<Position>,
+    tail: Vec<Position>,
+    rerun: usize,
+    paths: PathCounts,
 }
 
 impl Quecc {
@@ -333,10 +361,8 @@ impl Quecc {
         batch: Arc<Batch>,
         findings: Vec<Findings>,
         epilogues: Arc<Epilogues>,
-        store: &Arc<Store>,
         writes: &mut BlockWrites,
-        pool: &WorkerPool,
-    ) -> Result<BlockOutcome, String> {
+    ) -> Committed {
         let batch = Arc::into_inner(batch).expect("the pool has let go of a finished job");
         let epilogues = Arc::into_inner(epilogues).expect("the pool has let go of a finished job");
         let victims = commit::victims(&batch, &findings);
@@ -351,7 +377,6 @@ impl Quecc {
         let mut serial_order: Vec<Position> = Vec::with_capacity(outcomes.len());
         let mut survivors: Vec<Position> = Vec::with_capacity(outcomes.len());
         let mut tail: Vec<Position> = Vec::new();
-        let mut paths = batch.paths;
         for mut share in batch.shares {
             for planned in &share.transactions {
                 let position = planned.position as usize;
@@ -367,18 +392,8 @@ impl Quecc {
                 group.push(planned.position);
             }
         }
-        paths.add(ExecutionPath::Tail, tail.len());
-        let last = ordered_locks::run(&batch.block, &tail, store, writes, pool, &mut paths)?;
-        for (&position, outcome) in tail.iter().zip(last) {
-            outcomes[position as usize] = Some(outcome);
-        }
-        serial_order.extend(survivors.iter().chain(&tail));
-        Ok(BlockOutcome {
-            outcomes: outcomes.into_iter().flatten().collect(),
-            serial_order,
-            report: BlockReport { rerun: rerun as u32, paths, ..BlockReport::default() },
-            ..BlockOutcome::default()
-        })
+        serial_order.extend(survivors);
+        Committed { outcomes, serial_order, tail, rerun, paths: batch.paths }
     }
 }
 

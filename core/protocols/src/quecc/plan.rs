@@ -32,8 +32,7 @@ use types::{Height, Key, Position, TableId, Value};
 
 use super::action::Action;
 use super::directory::Directory;
-use super::guard::GUARD_UNITS;
-use super::happens::Happens;
+use super::guard::{GUARD_UNITS, Happens};
 use super::modes::Modes;
 use super::mutant::Mutant;
 use super::program::{Counter, FRAGMENTS_MAX, Operation, Part, Program, Publish, Template, Turns};
@@ -430,13 +429,11 @@ impl<'a> Planner<'a> {
     ) -> Option<usize> {
         let Range { start, .. } = part.templates;
         let templates = &program.templates[as_range(&part.templates)];
-        let mut happening: SmallVec<[Happens; 8]> = SmallVec::new();
         // One piece's guards may look at what another one has read.
-        let is_once = matches!(part.turns, Turns::Once);
-        let foretold = if is_once && self.is_steady { &[] } else { templates };
-        for template in foretold {
-            happening.push(self.happens(template, statement)?);
-        }
+        let is_foretold = !(matches!(part.turns, Turns::Once) && self.is_steady);
+        let foretold = if is_foretold { templates } else { &[] };
+        let happening = foretold.iter().map(|template| self.happens(template, statement));
+        let happening: SmallVec<[Happens; 8]> = happening.collect::<Option<_>>()?;
         let arguments = &*statement.arguments;
         let mut one = |planner: &mut Self, turn: u16, value: Option<&Value>| {
             let first_cell = first_cell + u32::from(turn) * u32::from(part.cells);

@@ -1,12 +1,12 @@
 //! Reads that are done while planning: of what no transaction of the block changes.
 //!
-//! They fill registers, which the keys and the guards of the call's fragments are computed from, and
-//! cells, which its fragments and its answer take as those of any other fragment. A call that is
-//! turned down here, or of which something fails, runs after the queues.
+//! They fill registers, which the keys and the guards of the call's fragments are computed from,
+//! and cells, which its fragments and its answer take as those of any other fragment. A call that
+//! is turned down here, or of which something fails, runs after the queues.
 //!
-//! *Why not in the queues.* Whatever waits for such a read could wait for it there: but the queue of
-//! a record that is known by a read alone is not known, and what runs before a rejection is known
-//! has to be undone with all that met it.
+//! *Why not in the queues.* Whatever waits for such a read could wait for it there: but the queue
+//! of a record that is known by a read alone is not known, and what runs before a rejection is
+//! known has to be undone with all that met it.
 
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ impl Planner<'_> {
         value: Option<&Value>,
         statement: &Statement,
     ) -> Option<()> {
+        debug_assert!(template.is_steady, "the block may change it");
         let [operation] = &*template.operations else { return None };
         let out = usize::from(operation.out.0);
         let found = match &operation.action {
