@@ -27,13 +27,21 @@ const GIVEN: &[u8] = b"+";
 const DENIED: &[u8] = b"-";
 
 /// What was asked for, or words for why it is not given.
-pub fn read(answer: &Bytes) -> std::result::Result<Bytes, String> {
-    let pieces = wire::read_pieces(answer).map_err(|error| error.to_string())?;
+pub fn read(answer: &Bytes) -> Result<Bytes> {
+    let pieces = wire::read_pieces(answer).map_err(|error| silent(&error))?;
     match &pieces[..] {
         [is_given, given] if is_given == GIVEN => Ok(given.clone()),
-        [_, why] => Err(String::from_utf8_lossy(why).into_owned()),
-        _ => Err("an answer about an agreement cannot be read".to_owned()),
+        [_, why] => {
+            let why = String::from_utf8_lossy(why).into_owned();
+            Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, why))
+        }
+        _ => Err(silent(&"an answer about an agreement cannot be read")),
     }
+}
+
+/// It does not answer, or nothing that says anything.
+fn silent(why: &dyn std::fmt::Display) -> Error {
+    Error::new(SqlState(*b"08006"), why.to_string())
 }
 
 fn answer(result: Result<Bytes>) -> Bytes {
@@ -66,7 +74,7 @@ impl Shared {
             let key = self.electors().keys.get(&member).copied().unwrap_or_default();
             match given {
                 Ok(bytes) => envelope.approvals.push(Signature { key_id: key, bytes }),
-                Err(why) => reasons.push(format!("organisation {member}: {why}")),
+                Err(why) => reasons.push(format!("organisation {member}: {}", why.message())),
             }
         }
         envelope.approvals.sort_by_key(|approval| approval.key_id);
@@ -83,17 +91,13 @@ impl Shared {
         }
     }
 
-    async fn ask_to_agree(
-        self: &Arc<Self>,
-        member: u64,
-        envelope: &Bytes,
-    ) -> (u64, std::result::Result<Bytes, String>) {
+    async fn ask_to_agree(self: &Arc<Self>, member: u64, envelope: &Bytes) -> (u64, Result<Bytes>) {
         let answered = if member == self.member {
             Ok(self.agrees_to(envelope.clone(), true).await)
         } else {
             self.exchange.call(member, Request::Agree { envelope: envelope.clone() }.encode()).await
         };
-        (member, answered.map_err(|error| error.to_string()).and_then(|answer| read(&answer)))
+        (member, answered.map_err(|error| silent(&error)).and_then(|answer| read(&answer)))
     }
 
     /// This organisation's approval.

@@ -29,9 +29,10 @@ use types::{Error, Height, Result, SqlState};
 use crate::ballot::{AGAIN_MAX, Ballot, Stage, Verdict, short};
 use crate::book::Terms;
 use crate::exchange::{Couriers, Exchange};
+use crate::joining::{Folders, Joining};
 use crate::organisation::{Executed, Organisation};
 use crate::polls::stage_name;
-use crate::shared::{Folders, Shared, unreadable};
+use crate::shared::{Shared, unreadable};
 use crate::status::Deviation;
 use crate::wire::{Request, Votes};
 
@@ -66,22 +67,6 @@ pub enum Ended {
     },
     /// Nothing was to be ordered yet.
     Idle,
-}
-
-/// What it takes to be a member.
-pub struct Joining {
-    pub folders: Folders,
-    pub url: String,
-    pub member: u64,
-    pub key: Arc<SecretKey>,
-    pub exchange: Arc<dyn Exchange>,
-    pub clock: Arc<dyn Fn() -> i64 + Send + Sync>,
-    /// On which a block's transactions run, those beside each other that touch other rows.
-    pub connections: usize,
-    /// Of a block at most, where this organisation orders.
-    pub block_transactions: usize,
-    /// A function of the database that says whether this organisation agrees to a transaction.
-    pub check: Option<String>,
 }
 
 impl Member {

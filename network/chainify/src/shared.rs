@@ -23,7 +23,7 @@ use crate::book::Terms;
 use crate::database::Database;
 use crate::database::checkpoint::KEPT;
 use crate::exchange::Exchange;
-use crate::member::Joining;
+use crate::joining::{Folders, Joining};
 use crate::organisation::Executed;
 use crate::polls::Polls;
 use crate::statement;
@@ -67,16 +67,6 @@ pub struct Shared {
     pub(crate) check: Option<String>,
     /// For questions about rows; made when one comes.
     database: tokio::sync::Mutex<Option<Database>>,
-}
-
-/// Where an organisation's files are.
-#[derive(Clone)]
-pub struct Folders {
-    pub book: Arc<dyn Files>,
-    /// What was signed of orders, apart from what was signed of results.
-    pub orders: Arc<dyn Files>,
-    /// What was signed of results again.
-    pub again: Arc<dyn Files>,
 }
 
 impl Shared {

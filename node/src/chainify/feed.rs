@@ -24,9 +24,9 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::arguments::Feed;
+use super::envelopes::{envelope_of, ledger_id_of};
 use super::folder::peers_of;
 use super::transactions::Transactions;
-use super::{envelope_of, ledger_id_of};
 use crate::cli::{Exit, Output};
 use crate::secrets;
 
@@ -195,7 +195,7 @@ impl Feeding {
         let request = Request::Gather { envelope }.encode();
         loop {
             match self.peers.call(self.own, request.clone()).await {
-                Ok(answer) => return gather::read(&answer).map_err(anyhow::Error::msg),
+                Ok(answer) => return Ok(gather::read(&answer)?),
                 Err(error) if self.is_over.load(Ordering::Relaxed) => return Err(error.into()),
                 Err(_) => tokio::time::sleep(BUSY).await,
             }

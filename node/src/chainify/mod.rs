@@ -3,6 +3,7 @@
 
 mod alone;
 pub mod arguments;
+mod envelopes;
 mod feed;
 mod folder;
 mod init;
@@ -16,21 +17,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use chainify::wire::{Request, read_pieces};
-use chainify::{Database, Member, Outcome, Status, gather, statement};
-use cluster::Plan;
-use ledger::hash::{from_hex, to_hex};
-use ledger::{BlockResult, Files, LedgerId, Record, Stream};
-use order::{Envelope, Network, Submission};
+use chainify::{Database, Member, Outcome, Status, gather};
+use ledger::hash::to_hex;
+use ledger::{BlockResult, Files, Record, Stream};
+use order::Network;
 use serde_json::json;
 
 use arguments::{Action, Chainify};
+use envelopes::{envelope_of, ledger_id_of};
 use folder::{Answers, Wired, joining, peers_of};
 
 use crate::cli::{Exit, Output};
-use crate::{database, folders, secrets};
+use crate::{folders, secrets};
 
-/// How long a transaction may wait for its block.
-const EXPIRY_US: i64 = 600 * 1_000_000;
 const OUTCOME_WAIT: Duration = Duration::from_secs(60);
 
 pub fn run(arguments: &Chainify, output: Output) -> Result<Exit> {
@@ -119,7 +118,7 @@ async fn submit(folder: &Path, statements: &[String], output: Output) -> Result<
     let mut envelope = envelope_of((ledger_id, own), key, height, statements)?;
     if !agreement.is_empty() {
         let gathered = asked(Request::Gather { envelope }).await?;
-        envelope = gather::read(&gathered).map_err(anyhow::Error::msg)?;
+        envelope = gather::read(&gathered)?;
     }
     let orderer = plan.members.iter().map(|member| member.id).min().unwrap_or(own);
     let taken = peers.call(orderer, Request::Submit { envelope: envelope.clone() }.encode()).await;
@@ -142,33 +141,6 @@ async fn submit(folder: &Path, statements: &[String], output: Output) -> Result<
         }
     }
     bail!("the transaction was taken, and is in no block yet: tally chainify status tells why")
-}
-
-fn ledger_id_of(plan: &Plan) -> Result<LedgerId> {
-    let id = from_hex(&plan.ledger_id)?;
-    id.try_into().ok().context("the plan names no ledger")
-}
-
-/// An organisation's transaction, by a key that no other one has.
-fn envelope_of(
-    (ledger_id, own): (LedgerId, u64),
-    key: String,
-    seen_height: u64,
-    statements: &[String],
-) -> Result<Bytes> {
-    let envelope = Envelope {
-        ledger_id,
-        principal: format!("organisation-{own}"),
-        submission: Submission::Key(key),
-        expires_us: database::clock()() + EXPIRY_US,
-        seen_height,
-        settings: Vec::new(),
-        seed: [0; 16],
-        request: statement::encode(statements).into(),
-        signatures: Vec::new(),
-        approvals: Vec::new(),
-    };
-    Ok(Envelope::<String, Bytes>::encode(&envelope)?)
 }
 
 fn outcome_of(order: &Bytes, result: &Bytes, envelope: &Bytes) -> Result<Option<Outcome>> {

@@ -62,7 +62,10 @@ async fn each_organisation_agrees_by_a_function_over_its_own_data() {
     world.shared(1).submit(full).unwrap();
     world.reach(&ALL, 1).await;
     let why = gathered(3, update(2, 13)).await.unwrap_err();
-    assert!(why.contains("of organisation 2 (organisation 2: agrees does not agree)"), "{why}");
+    assert!(
+        why.message().contains("of organisation 2 (organisation 2: agrees does not agree)"),
+        "{why}"
+    );
     // Two of three are enough for a transfer.
     let insert = "INSERT INTO transfers (id, from_id, to_id, amount) SELECT 1, 1, 2, 3 FROM \
                   accounts WHERE id = 13";
