@@ -40,7 +40,7 @@ use tokio::sync::mpsc::{self, Sender};
 use tokio::time::timeout;
 use types::{Error, Result, SqlState};
 
-use super::endorsing::{
+use super::endorsement_messages::{
     AT_A_TIME_MAX, PATIENCE, PROPOSALS_MAX, Said, answers_of, request_of, silent,
 };
 

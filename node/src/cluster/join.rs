@@ -22,7 +22,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
-use super::endorsing::{self, Endorsing};
+use super::endorsement_messages::MARK;
+use super::endorsing::Endorsing;
 use super::forks::{Comparing, Forks};
 use super::neighbours::Neighbours;
 use super::orderers::{Beginning, Kind, Place};
@@ -392,7 +393,7 @@ impl Answering for Face {
         if let Some((&remote::MARK, ask)) = request.split_first() {
             return self.answer_of_files(request.slice_ref(ask));
         }
-        if let Some((&endorsing::MARK, envelope)) = request.split_first() {
+        if let Some((&MARK, envelope)) = request.split_first() {
             return self.endorsing.answer(from, request.slice_ref(envelope));
         }
         if request == STATUS {

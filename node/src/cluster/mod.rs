@@ -6,6 +6,7 @@
 mod against;
 mod asking;
 mod change;
+mod endorsement_messages;
 mod endorsing;
 mod fetch;
 mod folders;

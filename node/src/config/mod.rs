@@ -219,6 +219,17 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         settings.reserved_connections < settings.max_connections.max(1),
         "`reserved_connections` is less than `max_connections`",
     );
+    check_blocks(settings, &mut require);
+    check_kafka(settings, &mut require);
+    require(settings.workers <= 1024, "`workers` is at most 1024");
+    if let Err(error) = protocols::by_name(&protocols::recorded_name(&settings.protocol)) {
+        let hint = error.fields().hint.clone().unwrap_or_default();
+        require(false, &format!("`protocol`: {}. {hint}", error.message()));
+    }
+    check_files(settings, &mut require);
+}
+
+fn check_blocks(settings: &Settings, require: &mut dyn FnMut(bool, &str)) {
     require(settings.block_transactions_max >= 1, "`block_transactions_max` is at least 1");
     // What waits longer is sent to the leader again.
     require(settings.block_fill_ms_max <= 4000, "`block_fill_ms_max` is at most 4000");
@@ -227,13 +238,6 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         settings.segment_bytes_max >= settings.block_bytes_max,
         "`segment_bytes_max` is at least `block_bytes_max`: a block lies in one segment",
     );
-    check_kafka(settings, &mut require);
-    require(settings.workers <= 1024, "`workers` is at most 1024");
-    if let Err(error) = protocols::by_name(&protocols::recorded_name(&settings.protocol)) {
-        let hint = error.fields().hint.clone().unwrap_or_default();
-        require(false, &format!("`protocol`: {}. {hint}", error.message()));
-    }
-    check_files(settings, &mut require);
 }
 
 fn check_files(settings: &Settings, require: &mut dyn FnMut(bool, &str)) {
