@@ -12,6 +12,8 @@ const EDITED: usize = 2;
 const KILLED: usize = 3;
 /// In the plot.
 const PLACES: usize = 24;
+/// Room for a row's name and what became of it.
+const SAID_COLUMNS: usize = 120;
 
 pub(super) fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
     let systems = [System::MariaDb, System::Postgres, System::Postgres];
@@ -96,7 +98,7 @@ fn seconds_of(rows: &[(&str, f64)]) -> Table {
 fn said(run: &ChainRun) -> Table {
     let heads = ["s", "", ""].map(str::to_owned).to_vec();
     let row = |said: &Said| {
-        let line: String = without_hashes(&said.line).chars().take(84).collect();
+        let line: String = without_hashes(&said.line).chars().take(SAID_COLUMNS).collect();
         vec![format!("{:.1}", said.seconds), said.organisation.to_string(), line]
     };
     Table { heads, rows: run.said.iter().take(8).map(row).collect() }
