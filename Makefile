@@ -122,7 +122,7 @@ packages:
 
 # Of the programs that tests have.
 test-packages:
-	scripts/install-deps psql
+	scripts/install-deps psql npm containers
 	packages/test $(PROGRAMS)
 
 # Orderers that are no part of the default build: their libraries are half a hundred crates.
