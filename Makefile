@@ -193,12 +193,14 @@ console:
 	scripts/install-deps npm
 	cd $(CONSOLE) && npm ci && npm run check && npm run build
 
-# What is checked in is what is built of the source; PICTURES=FOLDER keeps the screenshots.
+# What is checked in is what is built of the source. TALLY=PROGRAM is tested, else one that is built
+# now; PICTURES=FOLDER keeps the screenshots; MANY=1 makes a million rows and ten thousand blocks.
 test-console:
-	scripts/install-deps npm chromium
-	cargo build --package node
+	scripts/install-deps npm chromium psql
+	$(if $(TALLY),,cargo build --package node)
 	cd $(CONSOLE) && npm ci && npm run check && npm run compare
-	cd $(CONSOLE) && TALLY=$(PROGRAMS)/tally PICTURES=$(abspath $(PICTURES)) timeout 900 npm test
+	cd $(CONSOLE) && TALLY=$(or $(TALLY),$(PROGRAMS)/tally) PICTURES=$(abspath $(PICTURES)) MANY=$(MANY) \
+		timeout 1200 npm test
 
 # SQLAlchemy's and Django's, from their registry: some half an hour each, on both servers.
 compatibility:

@@ -12,8 +12,11 @@
 //! is for those who can write the data folder ([`crate::prune`]).
 
 mod blocks;
+mod changes;
 mod client;
+mod conflicts;
 mod console;
+mod cut;
 mod guard;
 
 use std::sync::Arc;

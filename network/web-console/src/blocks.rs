@@ -15,6 +15,7 @@ use crate::session::shown_error;
 const BLOCKS_MAX: usize = 100;
 const TRANSACTIONS_MAX: usize = 500;
 const HASH_DIGITS: usize = 64;
+const TEXT_BYTES_MAX: usize = 200;
 
 pub async fn list(
     State(console): State<Arc<Console>>,
@@ -52,6 +53,45 @@ pub async fn find(
         return refuse(StatusCode::BAD_REQUEST, "this is no hash", hint);
     }
     read(&console, &headers, move |node| node.find(&hash).map(Some)).await
+}
+
+pub async fn search(
+    State(console): State<Arc<Console>>,
+    headers: HeaderMap,
+    Path(text): Path<String>,
+    RawQuery(asked): RawQuery,
+) -> Response {
+    if text.is_empty() || text.len() > TEXT_BYTES_MAX {
+        return refuse(StatusCode::BAD_REQUEST, "nothing is looked for, or too much", "");
+    }
+    let below = number(asked.as_deref(), "below");
+    read(&console, &headers, move |node| node.search(&text, below).map(Some)).await
+}
+
+pub async fn changes(
+    State(console): State<Arc<Console>>,
+    headers: HeaderMap,
+    Path(height): Path<String>,
+    RawQuery(asked): RawQuery,
+) -> Response {
+    let Ok(height) = height.parse() else {
+        return refuse(StatusCode::BAD_REQUEST, "a height is a number", "");
+    };
+    let place = |name| {
+        let place = number(asked.as_deref(), name)?;
+        Some(u32::try_from(place).unwrap_or(u32::MAX))
+    };
+    let places = place("from").unwrap_or(0)..place("to").unwrap_or(u32::MAX);
+    read(&console, &headers, move |node| node.changes(height, places)).await
+}
+
+pub async fn conflicts(
+    State(console): State<Arc<Console>>,
+    headers: HeaderMap,
+    RawQuery(asked): RawQuery,
+) -> Response {
+    let blocks = number(asked.as_deref(), "blocks").map_or(BLOCKS_MAX, capped(BLOCKS_MAX));
+    read(&console, &headers, move |node| node.conflicts(blocks).map(Some)).await
 }
 
 /// One reader of files to a session at a time.

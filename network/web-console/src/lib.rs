@@ -5,7 +5,7 @@
 //!           ── /console/overview ─────► what /metrics has, for all who reach the port
 //!           ── /console/login ────────► a session: a cookie here, a connection there
 //!           ── /console/query ────────► the node's own PostgreSQL port, as that user
-//!           ── /console/blocks ───────► the ledger's files
+//!           ── /console/blocks … ─────► the ledger's files, and versions of rows
 //! ```
 //!
 //! Statements take the way of every client, so users, passwords, privileges and bounds are those of
@@ -61,6 +61,9 @@ pub fn router(node: Arc<dyn Node>) -> Router {
         .route("/console/blocks", get(blocks::list))
         .route("/console/block/{height}", get(blocks::one))
         .route("/console/find/{hash}", get(blocks::find))
+        .route("/console/search/{text}", get(blocks::search))
+        .route("/console/changes/{height}", get(blocks::changes))
+        .route("/console/conflicts", get(blocks::conflicts))
         .with_state(console)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn(login::admit));

@@ -1,5 +1,6 @@
 //! What the console asks of the node that it shows.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -41,4 +42,16 @@ pub trait Node: Send + Sync + 'static {
     /// The block of this hash, or of the transaction with this id, as far as it is among those
     /// that are looked through. Reads files.
     fn find(&self, hash: &str) -> Result<Json>;
+
+    /// Transactions below a height (`None`: the newest) that this user sent, that call this
+    /// procedure or in whose text this stands, newest first, as far as it looks. Reads files.
+    fn search(&self, text: &str, below: Option<u64>) -> Result<Json>;
+
+    /// Rows that a block changed, by the transactions at these places in it, before and after;
+    /// `None`: there is no such block.
+    fn changes(&self, height: u64, places: Range<u32>) -> Result<Option<Json>>;
+
+    /// What conflicted in the newest blocks, which rows change most, and how blocks were run.
+    /// Reads files.
+    fn conflicts(&self, blocks: usize) -> Result<Json>;
 }

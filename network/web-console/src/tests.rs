@@ -1,6 +1,7 @@
 //! The router over a socket, before a node that is made up.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value as Json, json};
@@ -54,6 +55,18 @@ impl Node for Alone {
     }
 
     fn find(&self, _: &str) -> anyhow::Result<Json> {
+        panic!("there is no session")
+    }
+
+    fn search(&self, _: &str, _: Option<u64>) -> anyhow::Result<Json> {
+        panic!("there is no session")
+    }
+
+    fn changes(&self, _: u64, _: Range<u32>) -> anyhow::Result<Option<Json>> {
+        panic!("there is no session")
+    }
+
+    fn conflicts(&self, _: usize) -> anyhow::Result<Json> {
         panic!("there is no session")
     }
 }

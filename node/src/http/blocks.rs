@@ -12,16 +12,20 @@ use ledger::{Batch, BlockResult, Files, Lookup, Stream};
 use order::{Envelope, Submission};
 use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
-use types::Value;
+use types::{Stamp, Value};
 
+use super::changes;
+use super::cut::cut;
 use crate::observed::Observed;
 
-/// Of a value that is shown.
-const CHARACTERS_MAX: usize = 4_000;
 /// Statements of one transaction, and rows of one load.
 const PARTS_MAX: usize = 100;
 /// How far back a hash is looked for.
 const FIND_WITHIN: Duration = Duration::from_secs(5);
+/// After so many transactions a search ends with the block …
+const FOUND_MAX: usize = 100;
+/// … of which so many more are shown at most.
+const IN_A_BLOCK_MAX: usize = 1_000;
 
 /// Where records lie, as it was found out so far.
 #[derive(Default)]
@@ -33,17 +37,17 @@ struct Lookups {
 }
 
 /// A block as far as it is written.
-struct Written {
-    batch: Batch,
+pub(super) struct Written {
+    pub(super) batch: Batch,
     bytes: usize,
     /// Not executed yet, or not written.
-    result: Option<BlockResult>,
+    pub(super) result: Option<BlockResult>,
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     files: &'a Arc<dyn Files>,
     first: u64,
-    head: u64,
+    pub(super) head: u64,
     /// Given back for the next reader.
     lookups: Option<Lookups>,
     places: &'a Places,
@@ -56,7 +60,7 @@ impl Drop for Reader<'_> {
 }
 
 impl<'a> Reader<'a> {
-    fn of(observed: &'a Observed, places: &'a Places) -> Result<Reader<'a>> {
+    pub(super) fn of(observed: &'a Observed, places: &'a Places) -> Result<Reader<'a>> {
         let engine = observed.engine().context("the node is starting")?;
         let files = &observed.folder.get().context("the node is starting")?.files;
         let head = engine.head().height;
@@ -66,7 +70,7 @@ impl<'a> Reader<'a> {
         Ok(Reader { files, first, head, lookups: places.0.lock().take(), places })
     }
 
-    fn block(&mut self, height: u64) -> Result<Option<Written>> {
+    pub(super) fn block(&mut self, height: u64) -> Result<Option<Written>> {
         if height < self.first || height > self.head {
             return Ok(None);
         }
@@ -82,7 +86,7 @@ impl<'a> Reader<'a> {
         Ok(Some(Written { batch, bytes, result }))
     }
 
-    fn downwards(&self, below: Option<u64>) -> impl Iterator<Item = u64> + use<> {
+    pub(super) fn downwards(&self, below: Option<u64>) -> impl Iterator<Item = u64> + use<> {
         let end = below.unwrap_or(u64::MAX).min(self.head + 1);
         (self.first..end).rev()
     }
@@ -121,6 +125,10 @@ pub fn one(
             shown["index"] = json!(index);
             shown["position"] = json!(carried + index);
             shown["outcome"] = outcome.map_or(Json::Null, |outcome| shown_outcome(outcome));
+            if shown["outcome"]["kind"] == RETRY {
+                let place = Stamp::new(height, (carried + index) as u32);
+                shown["changed"] = changes::why_refused(observed, envelope, place);
+            }
             shown
         })
         .collect();
@@ -182,6 +190,64 @@ pub fn find(observed: &Observed, places: &Places, hash: &str) -> Result<Json> {
     Ok(json!({"looked_down_to": looked_down_to, "first": reader.first}))
 }
 
+/// Transactions by user, procedure or text; a name that holds for it wholly, or a part of the text.
+pub fn search(
+    observed: &Observed,
+    places: &Places,
+    text: &str,
+    below: Option<u64>,
+) -> Result<Json> {
+    let mut reader = Reader::of(observed, places)?;
+    let began = Instant::now();
+    let mut looked_down_to = below.unwrap_or(u64::MAX).min(reader.head + 1);
+    let mut found = Vec::new();
+    for height in reader.downwards(below) {
+        // Whole blocks, so that the next search goes on below.
+        if began.elapsed() > FIND_WITHIN || found.len() >= FOUND_MAX {
+            break;
+        }
+        looked_down_to = height;
+        let Some(block) = reader.block(height)? else { continue };
+        for (index, envelope) in block.batch.envelopes().iter().enumerate().rev() {
+            if !is_about(envelope, text) {
+                continue;
+            }
+            let outcome = block.result.as_ref().and_then(|result| result.outcomes().get(index));
+            let shown = transaction(envelope);
+            found.push(json!({
+                "height": height, "index": index, "time_us": block.batch.header().time_us,
+                "user": shown["user"], "kind": shown["kind"], "text": shown["statements"][0]["text"],
+                "outcome": outcome.map_or(Json::Null, |outcome| shown_outcome(outcome)),
+            }));
+            if found.len() >= IN_A_BLOCK_MAX + FOUND_MAX {
+                break;
+            }
+        }
+    }
+    Ok(json!({"found": found, "looked_down_to": looked_down_to, "first": reader.first}))
+}
+
+fn is_about(envelope: &bytes::Bytes, text: &str) -> bool {
+    let Ok(envelope) = Envelope::decode(envelope) else { return false };
+    let Ok(transaction) = Transaction::of(&envelope) else { return false };
+    &*transaction.user == text || says(&transaction.body, text)
+}
+
+fn says(body: &Body, text: &str) -> bool {
+    match body {
+        Body::Call(it) => it.procedure == text,
+        Body::Statement(it) => it.procedure.text.contains(text),
+        Body::Load(it) => it.procedure.contains(text),
+        Body::Schema { text: it } => it.contains(text),
+        Body::Parameter { name, .. } => name == text,
+        Body::Interactive { transaction, .. } => {
+            transaction.writes.iter().any(|(write, _)| says(write, text))
+        }
+        Body::Endorsed(endorsed) => says(&endorsed.proposal, text),
+        Body::Checkpoint { .. } | Body::Skip { .. } => false,
+    }
+}
+
 impl Written {
     fn summary(&self) -> Json {
         let header = self.batch.header();
@@ -193,33 +259,48 @@ impl Written {
             "bytes": self.bytes,
         });
         if let Some(result) = &self.result {
-            let committed = |outcome: &[u8]| {
-                matches!(Reported::decode(outcome), Ok(Reported::Committed { .. }))
-            };
-            let outcomes = result.outcomes().iter();
+            let mut kinds = [COMMITTED, REJECTED, RETRY, DEFERRED, REPEAT].map(|kind| (kind, 0));
+            for outcome in result.outcomes() {
+                let kind = kind_of(outcome);
+                kinds.iter_mut().filter(|it| it.0 == kind).for_each(|it| it.1 += 1);
+            }
             summary["hash"] = json!(to_hex(&result.hash()));
             summary["effects"] = json!(result.header().effect_count);
             summary["carried"] = json!(result.header().carried_count);
-            summary["committed"] = json!(outcomes.filter(|outcome| committed(outcome)).count());
+            summary["reorderings"] = json!(result.header().reorderings);
+            summary["snapshot_height"] = json!(result.header().snapshot_height);
+            for (kind, count) in kinds {
+                summary[kind] = json!(count);
+            }
         }
         summary
     }
 }
 
-fn shown_outcome(outcome: &[u8]) -> Json {
-    let kind = match Reported::decode(outcome) {
-        Ok(Reported::Committed { .. }) => "committed",
-        Ok(Reported::Rejected(_)) => "rejected",
-        Ok(Reported::Retry(_)) => "retry",
-        Ok(Reported::Deferred) => "deferred",
-        Ok(Reported::Repeat(_)) => "repeat",
+pub(super) const COMMITTED: &str = "committed";
+pub(super) const REJECTED: &str = "rejected";
+pub(super) const RETRY: &str = "retry";
+pub(super) const DEFERRED: &str = "deferred";
+pub(super) const REPEAT: &str = "repeat";
+
+pub(super) fn kind_of(outcome: &[u8]) -> &'static str {
+    match Reported::decode(outcome) {
+        Ok(Reported::Committed { .. }) => COMMITTED,
+        Ok(Reported::Rejected(_)) => REJECTED,
+        Ok(Reported::Retry(_)) => RETRY,
+        Ok(Reported::Deferred) => DEFERRED,
+        Ok(Reported::Repeat(_)) => REPEAT,
         Err(_) => "none",
-    };
+    }
+}
+
+fn shown_outcome(outcome: &[u8]) -> Json {
+    let kind = kind_of(outcome);
     let text = if outcome.is_empty() { "none".to_owned() } else { describe_outcome(outcome) };
     json!({"kind": kind, "text": text})
 }
 
-fn transaction(bytes: &bytes::Bytes) -> Json {
+pub(super) fn transaction(bytes: &bytes::Bytes) -> Json {
     let decoded = Envelope::decode_with_id(bytes);
     let read = decoded.and_then(|(envelope, id)| Ok((Transaction::of(&envelope)?, envelope, id)));
     // Genesis, or what this program cannot read.
@@ -305,11 +386,4 @@ fn statement(body: &Body) -> Json {
 
 fn values(values: &[Value]) -> Json {
     values.iter().take(PARTS_MAX).map(|value| cut(&value.to_string())).collect()
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(CHARACTERS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

@@ -1,5 +1,6 @@
 //! What the web console asks of this node: implements [`web_console::Node`].
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -7,8 +8,8 @@ use ledger::hash::to_hex;
 use serde_json::{Value as Json, json};
 use web_console::SqlAddress;
 
-use super::blocks;
 use super::guard::Guard;
+use super::{blocks, changes, conflicts};
 use crate::observed::{Observed, Phase};
 use crate::{cluster, secrets};
 
@@ -86,5 +87,17 @@ impl web_console::Node for Shown {
 
     fn find(&self, hash: &str) -> Result<Json> {
         blocks::find(&self.observed, &self.places, hash)
+    }
+
+    fn search(&self, text: &str, below: Option<u64>) -> Result<Json> {
+        blocks::search(&self.observed, &self.places, text, below)
+    }
+
+    fn changes(&self, height: u64, places: Range<u32>) -> Result<Option<Json>> {
+        changes::of_block(&self.observed, height, &places)
+    }
+
+    fn conflicts(&self, blocks: usize) -> Result<Json> {
+        conflicts::of_newest(&self.observed, &self.places, blocks)
     }
 }

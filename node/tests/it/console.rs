@@ -139,8 +139,10 @@ fn statements_run_as_the_user_and_within_bounds() {
     let mut eve = Page::of(&node);
     assert_eq!(eve.log_in(&json!({"user": "eve", "token": token})).0, 200);
     let of_hash = format!("/console/find/{}", newest["hash"].as_str().unwrap());
-    for page in ["/console/blocks", "/console/block/1", &of_hash] {
+    let others = ["/console/search/t", "/console/changes/1", "/console/conflicts"];
+    for page in ["/console/blocks", "/console/block/1", &of_hash].into_iter().chain(others) {
         assert_eq!(eve.get(page).0, 403, "{page}");
+        assert_eq!(Page::of(&node).get(page).0, 401, "{page}");
     }
     owner.query(json!({"sql": "GRANT pg_read_all_data TO eve"}));
     assert_eq!(eve.get("/console/blocks").0, 200);
@@ -153,6 +155,84 @@ fn statements_run_as_the_user_and_within_bounds() {
     assert_eq!(status, 401);
     let rebound = "X-Tally-Console: 1\r\nHost: evil.example\r\n";
     assert_eq!(writer.send("POST /console/query", rebound, "{}").0, 421);
+}
+
+#[test]
+fn what_came_of_a_transaction_is_shown_from_the_versions_that_are_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let every = ["--set", "snapshot_retention=every 1 blocks keep 100"];
+    let node = Node::start_with(tally(&[]), folder.path(), &every);
+    let token = fs::read_to_string(folder.path().join("http-token")).unwrap();
+    let login = json!({"user": "tally", "token": token.trim(), "writes": true});
+    let [mut page, mut other] = [Page::of(&node), Page::of(&node)];
+    assert_eq!((page.log_in(&login).0, other.log_in(&login).0), (200, 200));
+    let run = |page: &Page<'_>, sql: &str| {
+        let answer = page.query(json!({"sql": sql}));
+        assert_eq!(answer["error"], Json::Null, "{sql}: {answer}");
+        let newest = page.query(json!({"sql": "SELECT block FROM tally_snapshot()"}));
+        newest["rows"][0][0].as_str().unwrap().parse::<u64>().unwrap()
+    };
+    run(&page, "CREATE TYPE mood AS ENUM ('sad', 'glad')");
+    run(&page, "CREATE TABLE t (a int PRIMARY KEY, b mood, c text)");
+    run(&page, "CREATE TABLE unnamed (a int)");
+    let pay = "CREATE PROCEDURE change(which int, said text) LANGUAGE SQL AS \
+               'UPDATE t SET c = said WHERE a = which'";
+    run(&page, pay);
+    let inserted = run(&page, "INSERT INTO t VALUES (1, 'sad', 'x'), (2, 'glad', NULL)");
+    let updated = run(&page, "UPDATE t SET b = 'glad', c = NULL WHERE a = 1");
+    let deleted = run(&page, "DELETE FROM t WHERE a = 2");
+    let unnamed = run(&page, "INSERT INTO unnamed VALUES (7)");
+    let called = run(&page, "CALL change(1, 'said')");
+    let changes = |height: u64| page.get(&format!("/console/changes/{height}")).1;
+
+    let all = changes(inserted);
+    assert_eq!((&all["whole"], all["rows"].as_array().unwrap().len()), (&json!(true), 2), "{all}");
+    assert_eq!(all["rows"][0]["columns"], json!(["a", "b", "c"]));
+    assert_eq!(all["rows"][0]["before"], Json::Null);
+    assert_eq!(all["rows"][0]["after"], json!(["1", "sad", "x"]));
+    let row = &changes(updated)["rows"][0];
+    assert_eq!(row["before"], json!(["1", "sad", "x"]), "whatever came later: {row}");
+    assert_eq!(row["after"], json!(["1", "glad", null]), "{row}");
+    let row = &changes(deleted)["rows"][0];
+    assert_eq!((&row["key"], &row["after"]), (&json!(["2"]), &Json::Null), "{row}");
+    assert_eq!(row["before"], json!(["2", "glad", null]), "{row}");
+    let row = &changes(unnamed)["rows"][0];
+    assert_eq!((&row["keyed"], &row["after"]), (&json!(false), &json!(["7"])), "{row}");
+    let (_, elsewhere) = page.get(&format!("/console/changes/{updated}?from=1&to=9"));
+    assert_eq!(elsewhere["rows"], json!([]), "of other transactions");
+    assert_eq!(page.get("/console/changes/999999").0, 404);
+
+    // By what it called, who sent it, and what it said.
+    for text in ["change", "tally", "UPDATE%20t"] {
+        let (_, found) = page.get(&format!("/console/search/{text}"));
+        let heights = found["found"].as_array().unwrap().iter().map(|it| it["height"].as_u64());
+        let wanted = if text == "UPDATE%20t" { updated } else { called };
+        assert!(heights.into_iter().any(|height| height == Some(wanted)), "{text}: {found}");
+    }
+    let (_, nobody) = page.get("/console/search/nobody");
+    assert_eq!((&nobody["found"], &nobody["looked_down_to"]), (&json!([]), &nobody["first"]));
+    let (_, below) = page.get(&format!("/console/search/change?below={called}"));
+    let texts = below["found"].as_array().unwrap().iter().map(|it| it["text"].as_str().unwrap());
+    assert!(texts.clone().all(|text| text.starts_with("CREATE PROCEDURE")), "{below}");
+
+    // One that another came before, and which row it was.
+    run(&page, "BEGIN");
+    page.query(json!({"sql": "SELECT c FROM t WHERE a = 1"}));
+    let culprit = run(&other, "UPDATE t SET c = 'first' WHERE a = 1");
+    page.query(json!({"sql": "INSERT INTO t VALUES (3, 'sad', 'late')"}));
+    let refused = page.query(json!({"sql": "COMMIT"}));
+    assert_eq!(refused["error"]["code"], "40001", "{refused}");
+    let (_, listed) = page.get("/console/blocks?count=1");
+    let (_, block) = page.get(&format!("/console/block/{}", listed["blocks"][0]["height"]));
+    let transaction = &block["transactions"][0];
+    assert_eq!(transaction["outcome"]["kind"], "retry", "{transaction}");
+    let changed = json!([{"table": "t", "key": ["1"], "height": culprit, "position": 0}]);
+    assert_eq!(transaction["changed"], changed);
+    let (_, conflicts) = page.get("/console/conflicts?blocks=50");
+    assert_eq!(conflicts["outcomes"]["retry"], 1, "{conflicts}");
+    assert_eq!(conflicts["refused"][0]["key"], json!(["1"]), "{conflicts}");
+    assert_eq!(conflicts["busiest"][0]["key"], json!(["1"]), "{conflicts}");
+    assert_eq!(conflicts["busiest"][0]["changes"], 4, "{conflicts}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { call, isConnected, session, type Session } from "./api";
 import { Blocks } from "./blocks";
+import { Protocol } from "./conflicts";
 import { integer } from "./format";
 import { Login, type Way } from "./login";
 import { Overview, observed, watchNode } from "./overview";
@@ -23,6 +24,7 @@ const PAGES: Page[] = [
   { name: "overview", title: "Overview", shown: Overview, closed: false },
   { name: "blocks", title: "Blocks", shown: Blocks, closed: true },
   { name: "rows", title: "Rows", shown: Rows, closed: true },
+  { name: "protocol", title: "Protocol", shown: Protocol, closed: true },
   { name: "query", title: "Query", shown: Query, closed: true },
 ];
 

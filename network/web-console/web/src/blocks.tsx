@@ -1,7 +1,8 @@
 // Blocks, newest first; one block with its transactions; where a hash is.
 
 import { useEffect, useState } from "preact/hooks";
-import { asError, call, type SqlError } from "./api";
+import { asError, call, query, type SqlError } from "./api";
+import { ChangeList, WhyRefused, changesOf, type Changed, type Changes } from "./changes";
 import { blockTime, bytes, integer } from "./format";
 import { Card, Fault, Hash } from "./parts";
 
@@ -48,6 +49,8 @@ interface Transaction {
   signatures?: string[];
   approvals?: string[];
   outcome: Outcome | null;
+  /** Of one that was refused: rows that it had read, as far as it is known. */
+  changed?: Changed[];
 }
 
 interface Whole extends Summary {
@@ -60,14 +63,26 @@ interface Whole extends Summary {
 }
 
 export function Blocks({ path }: { path: string[] }) {
-  const height = path[0];
+  const [height, chosen] = path;
+  const sought = height === "with" ? chosen : undefined;
+  const title = sought
+    ? `Transactions with “${sought}”`
+    : height
+      ? `Block ${integer(Number(height))}`
+      : "Blocks";
   return (
     <>
       <div class="head">
-        <h1>{height ? `Block ${integer(Number(height))}` : "Blocks"}</h1>
+        <h1>{title}</h1>
         <Search />
       </div>
-      {height ? <One key={height} height={Number(height)} chosen={path[1]} /> : <List />}
+      {sought ? (
+        <Found key={sought} text={sought} />
+      ) : height ? (
+        <One key={height} height={Number(height)} chosen={chosen} />
+      ) : (
+        <List />
+      )}
     </>
   );
 }
@@ -82,11 +97,13 @@ function Search() {
     if (/^\d+$/.test(text)) return void (location.hash = `#/blocks/${text}`);
     if (!/^[0-9a-f]{64}$/i.test(text)) {
       const [table, ...key] = text.split(/[\s(),]+/).filter(Boolean);
-      if (table && key.length > 0) {
+      if (table && key.length > 0 && !text.startsWith('"')) {
         location.hash = `#/rows/${encodeURIComponent(table)}/${key.map(encodeURIComponent).join("/")}`;
         return;
       }
-      return setTold("A height, 64 hexadecimal digits, or a table and a key.");
+      const sought = text.replace(/^"|"$/g, "");
+      if (sought) location.hash = `#/blocks/with/${encodeURIComponent(sought)}`;
+      return;
     }
     setTold("Looking…");
     try {
@@ -107,7 +124,8 @@ function Search() {
       <input
         name="what"
         type="search"
-        placeholder="Height, hash, or table and key"
+        placeholder="Height, hash, user, procedure, table and key"
+        title='A height; a hash; a user, a procedure or a word of a statement; a table and a key; "several words"'
         aria-label="Find a block, a transaction or a row"
         required
       />
@@ -116,6 +134,70 @@ function Search() {
       </button>
       <output class="quiet">{told}</output>
     </form>
+  );
+}
+
+interface Match {
+  height: number;
+  index: number;
+  time_us: number;
+  user?: string;
+  text?: string;
+  outcome: Outcome | null;
+}
+
+interface Matches {
+  found: Match[];
+  looked_down_to: number;
+  first: number;
+}
+
+/** Transactions by user, procedure or words of their text. */
+function Found({ text }: { text: string }) {
+  const [matches, setMatches] = useState<Matches>();
+  const [error, setError] = useState<SqlError>();
+  const [busy, setBusy] = useState(true);
+  const look = async (below?: number) => {
+    setBusy(true);
+    try {
+      const from = below === undefined ? "" : `?below=${below}`;
+      const came = await call<Matches>(`search/${encodeURIComponent(text)}${from}`);
+      setMatches((now) => ({ ...came, found: [...(now?.found ?? []), ...came.found] }));
+    } catch (error) {
+      setError(asError(error));
+    }
+    setBusy(false);
+  };
+  useEffect(() => void look(), []);
+  if (error) return <Fault error={error} />;
+  if (!matches) return <p class="quiet">Looking…</p>;
+  const { found, looked_down_to, first } = matches;
+  return (
+    <div class="card flush">
+      {found.length === 0 && (
+        <p class="transaction-of quiet">
+          No user, no procedure and no statement of the blocks from {integer(looked_down_to)} on.
+        </p>
+      )}
+      {found.map((it) => (
+        <p class="transaction-of match">
+          <Badge outcome={it.outcome} />
+          <a href={`#/blocks/${it.height}/${it.index}`}>
+            {integer(it.height)} / {it.index}
+          </a>
+          <span class="code line">{it.text}</span>
+          <span class="quiet">{it.user}</span>
+          <span class="quiet small">{blockTime(it.time_us)}</span>
+        </p>
+      ))}
+      {looked_down_to > first && (
+        <p class="more">
+          <button type="button" class="second" disabled={busy} onClick={() => look(looked_down_to)}>
+            {busy ? "Looking…" : `Look below block ${integer(looked_down_to)}`}
+          </button>
+        </p>
+      )}
+    </div>
   );
 }
 
@@ -236,11 +318,27 @@ function One({ height, chosen }: { height: number; chosen?: string }) {
   const [error, setError] = useState<SqlError>();
   const first = Math.floor(Number(chosen ?? 0) / PAGE) * PAGE;
   const [from, setFrom] = useState(Number.isFinite(first) ? first : 0);
+  const [changes, setChanges] = useState<Changes>();
+  const [owners, setOwners] = useState<Map<string, string>>();
   useEffect(() => {
     let stopped = false;
-    call<Whole>(`block/${height}?from=${from}&count=${PAGE}`)
-      .then((block) => !stopped && setBlock(block))
-      .catch((error) => !stopped && setError(asError(error)));
+    const read = async () => {
+      const block = await call<Whole>(`block/${height}?from=${from}&count=${PAGE}`);
+      if (stopped) return;
+      setBlock(block);
+      const places = block.transactions.map((it) => it.position);
+      const [low, high] = [Math.min(...places), Math.max(...places) + 1];
+      if (places.length > 0) {
+        const changes = await changesOf(height, low, high).catch(() => undefined);
+        if (!stopped) setChanges(changes);
+      }
+      const isSigned = (it: Transaction) => it.signatures?.length || it.approvals?.length;
+      if (block.transactions.some(isSigned)) {
+        const owners = await keyOwners().catch(() => undefined);
+        if (!stopped) setOwners(owners);
+      }
+    };
+    read().catch((error) => !stopped && setError(asError(error)));
     return () => {
       stopped = true;
     };
@@ -320,6 +418,8 @@ function One({ height, chosen }: { height: number; chosen?: string }) {
             key={transaction.index}
             transaction={transaction}
             isOpen={String(transaction.index) === chosen || block.count === 1}
+            changes={changes}
+            owners={owners}
           />
         ))}
         {block.count === 0 && <p class="transaction-of quiet">No transactions.</p>}
@@ -351,7 +451,26 @@ function Badge({ outcome }: { outcome: Outcome | null }) {
   return <span class={`badge ${kind}`}>{kind === "retry" ? "conflict" : kind}</span>;
 }
 
-function Item({ transaction, isOpen }: { transaction: Transaction; isOpen: boolean }) {
+/** Whose a key is, by its digits; as the ledger has them, keys that were revoked too. */
+async function keyOwners(): Promise<Map<string, string>> {
+  const sql = "SELECT key, holder, organisation, kind FROM tally_keys";
+  const rows = (await query({ sql, row_max: 10_000 })).rows;
+  return new Map(
+    rows.map(([key, holder, organisation, kind]) => [
+      key ?? "",
+      holder ? `${kind} ${holder} of ${organisation}` : `${kind} of ${organisation}`,
+    ]),
+  );
+}
+
+interface ItemProps {
+  transaction: Transaction;
+  isOpen: boolean;
+  changes?: Changes;
+  owners?: Map<string, string>;
+}
+
+function Item({ transaction, isOpen, changes, owners }: ItemProps) {
   const { index, outcome, statements, user } = transaction;
   const first = statements[0]?.text ?? "";
   const more = statements.length - 1;
@@ -380,6 +499,25 @@ function Item({ transaction, isOpen }: { transaction: Transaction; isOpen: boole
         <dl>
           <dt>Outcome</dt>
           <dd>{outcome?.text ?? "not known yet"}</dd>
+          {outcome?.kind === "retry" && (
+            <>
+              <dt>Why</dt>
+              <dd>
+                <WhyRefused
+                  changed={transaction.changed ?? []}
+                  ranges={transaction.requirements?.ranges ?? 0}
+                />
+              </dd>
+            </>
+          )}
+          {outcome?.kind === "committed" && changes && (
+            <>
+              <dt>Changed</dt>
+              <dd>
+                <ChangeList changes={changes} position={transaction.position} />
+              </dd>
+            </>
+          )}
           {transaction.id && (
             <>
               <dt>Id</dt>
@@ -416,7 +554,10 @@ function Item({ transaction, isOpen }: { transaction: Transaction; isOpen: boole
                   <dt>{name}</dt>
                   <dd>
                     {(keys as string[]).map((key) => (
-                      <Hash value={key} />
+                      <p class="signer">
+                        {owners?.get(key) ?? "a key that no organisation has"}{" "}
+                        <Hash value={key} shown={16} />
+                      </p>
                     ))}
                   </dd>
                 </>

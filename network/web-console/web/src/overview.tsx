@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { call, query, session, type Row } from "./api";
+import { Cluster } from "./cluster";
 import { bytes, duration, integer, rate } from "./format";
 import { Card, Hash } from "./parts";
 import { Plot } from "./plot";
@@ -360,80 +361,3 @@ const used = ([part, name, size]: Row): Used => ({
 
 /** What the system counts, or the allocator: the others are pieces of it. */
 const isWhole = ({ name }: Used) => ["process", "program", "allocated"].includes(name);
-
-interface Member {
-  id: number;
-  address: string;
-}
-
-/** Of each a number, a key and an address; commas between them. */
-function members(text: string): Member[] {
-  const known = text.split(",").map((member) => member.trim().split(" "));
-  return known.map(([id, , address = ""]) => ({ id: Number(id), address }));
-}
-
-function Cluster({ seen }: { seen: Seen }) {
-  const { cluster, votes } = seen;
-  if (!cluster) return null;
-  const metric = (name: string) => Number(seen.metrics[`tally_${name}`] ?? 0);
-  const leader = metric("raft_leader") || metric("cometbft_proposer");
-  const lag = metric("raft_lag_blocks") || metric("kafka_lag_blocks");
-  return (
-    <Card title="Cluster" class="wide">
-      <p>
-        Ordered by {cluster.orderer}
-        {leader > 0 && `; member ${leader} leads`}
-        {metric("raft_leads") > 0 && " (this node)"}; this node has {integer(lag)} blocks left to
-        execute.
-      </p>
-      {votes?.diverged && (
-        <p class="fault">This node's result is not the others': {votes.diverged}</p>
-      )}
-      <table class="plain-table">
-        <thead>
-          <tr>
-            <th scope="col">Member</th>
-            <th scope="col">Address</th>
-            <th scope="col">Role</th>
-            <th scope="col" class="number">
-              Signed block
-            </th>
-            <th scope="col">Result</th>
-          </tr>
-        </thead>
-        <tbody>
-          {members(cluster.members).map(({ id, address }) => {
-            const heard = votes?.members[id];
-            return (
-              <tr>
-                <td>{id}</td>
-                <td>{address}</td>
-                <td>
-                  {id === leader ? "leads" : "follows"}
-                  {cluster.electors.includes(id) && ", votes"}
-                </td>
-                <td class="number">{heard?.signed ? integer(heard.signed) : "–"}</td>
-                <td>
-                  {heard?.deviates ? (
-                    <strong class="bad">deviates at block {integer(heard.deviates)}</strong>
-                  ) : heard ? (
-                    "agrees"
-                  ) : (
-                    "–"
-                  )}
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-      {votes && (
-        <p class="quiet">
-          Last certificate:{" "}
-          {votes.certified === null ? "none" : `block ${integer(votes.certified)}`}, {votes.needed}{" "}
-          votes each.
-        </p>
-      )}
-    </Card>
-  );
-}

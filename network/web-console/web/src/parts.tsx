@@ -25,7 +25,7 @@ export function Card(props: { title: string; children: ComponentChildren; class?
   );
 }
 
-/** Copies on a click; the whole text is what a screen reader and a hover tell. */
+/** Copies on a click; the whole text is its description, and what a hover tells. */
 export function Hash({ value, shown = 10 }: { value: string | undefined; shown?: number }) {
   const [copied, setCopied] = useState(false);
   if (!value) return <span class="quiet">–</span>;
@@ -39,15 +39,17 @@ export function Hash({ value, shown = 10 }: { value: string | undefined; shown?:
       // Pages that are not secure have no clipboard.
     }
   };
+  const cut = value.length > shown ? `${value.slice(0, shown)}…` : value;
+  const text = copied ? "copied" : cut;
   return (
     <button
       type="button"
       class="hash"
       title={`${value}: copy`}
-      aria-label={`Copy ${value}`}
+      aria-label={copied ? text : `Copy ${text}`}
       onClick={copy}
     >
-      {copied ? "copied" : value.length > shown ? `${value.slice(0, shown)}…` : value}
+      {text}
     </button>
   );
 }

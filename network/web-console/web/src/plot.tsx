@@ -53,7 +53,7 @@ function options(props: PlotProps, width: number): uPlot.Options {
     scales: {
       x: {
         time: props.time ?? true,
-        range: (_, low, high) => [Math.min(low, high - (props.span ?? 0)), high],
+        range: (plot, low, high) => (props.span ? lately(plot, props.span) : [low, high]),
       },
       y: props.log
         ? { distr: 3, log: 10 }
@@ -85,6 +85,13 @@ function options(props: PlotProps, width: number): uPlot.Options {
       })),
     ],
   };
+}
+
+/** Up to the last value or now, so long as there is none or a single one, too. */
+function lately(plot: uPlot, span: number): [number, number] {
+  const at = plot.data[0];
+  const high = at.at(-1) ?? Date.now() / 1000;
+  return [Math.min(at[0] ?? high, high - span), high];
 }
 
 /** The legend tells of the last values as long as the mouse points at none. */

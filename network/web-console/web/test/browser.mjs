@@ -2,19 +2,23 @@
 //
 //     TALLY=PROGRAM CHROMIUM=PROGRAM node --test test/browser.mjs
 //
-// With PICTURES=FOLDER it leaves its screenshots there.
+// With PICTURES=FOLDER it leaves its screenshots there; with MANY=1 it makes many blocks and rows;
+// with BUNDLE=FOLDER the pages are those of the folder, before a program has them.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import axe from "axe-core";
 import { chromium } from "playwright-core";
+import { Signer, integer } from "../../../../clients/js/tally_sign.mjs";
 
 const TALLY = process.env.TALLY ?? "tally";
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const PICTURES = process.env.PICTURES;
+const BUNDLE = process.env.BUNDLE;
 const FLAGS = [
   "--headless",
   "--no-sandbox",
@@ -26,10 +30,19 @@ const FLAGS = [
   "--disable-sync",
 ];
 const ROWS = 20_000;
-const PAGES = ["overview", "blocks", "blocks/5", "rows/accounts/7", "query"];
+/** Some minutes by a debug build. */
+const MANY = process.env.MANY;
+const PAGES = ["overview", "blocks", "blocks/5", "rows/accounts/7", "protocol", "query"];
+
+/** What a node says when it is ready. */
+const readyOf = (child) =>
+  new Promise((tell, fail) => {
+    child.once("exit", (code) => fail(new Error(`the node ended: ${code}`)));
+    child.stdout.once("data", (line) => tell(JSON.parse(line)));
+  });
 
 class Node {
-  async start(listen = "127.0.0.1:0", http = "127.0.0.1:0") {
+  async start(listen = "127.0.0.1:0", http = "127.0.0.1:0", settings = []) {
     this.data ??= mkdtempSync(join(tmpdir(), "tally-console-"));
     this.child = spawn(
       TALLY,
@@ -45,13 +58,11 @@ class Node {
         http,
         "--set",
         "snapshot_retention=every 1 blocks keep 200",
+        ...settings.flatMap((setting) => ["--set", setting]),
       ],
       { stdio: ["ignore", "pipe", "inherit"] },
     );
-    const ready = await new Promise((tell, fail) => {
-      this.child.once("exit", (code) => fail(new Error(`the node ended: ${code}`)));
-      this.child.stdout.once("data", (line) => tell(JSON.parse(line)));
-    });
+    const ready = await readyOf(this.child);
     this.listen = ready.listen;
     this.http = ready.http_listen;
     this.base = `http://${this.http}`;
@@ -74,14 +85,20 @@ class Node {
   }
 
   /** A session that may write, outside of the browser. */
-  async session() {
-    const login = await this.post("login", { user: "tally", token: this.token, writes: true });
-    const cookie = login.headers.get("set-cookie").split(";")[0];
+  async session(user = "tally") {
+    const ask = await this.asking(user);
     return async (sql) => {
-      const answer = await (await this.post("query", { sql, row_max: 10_000 }, cookie)).json();
+      const answer = await ask(sql);
       assert.equal(answer.error, undefined, `${sql}: ${JSON.stringify(answer.error)}`);
       return answer;
     };
+  }
+
+  /** The same, whose statements may fail. */
+  async asking(user = "tally") {
+    const login = await this.post("login", { user, token: this.token, writes: true });
+    const cookie = login.headers.get("set-cookie").split(";")[0];
+    return async (sql) => (await this.post("query", { sql, row_max: 10_000 }, cookie)).json();
   }
 }
 
@@ -93,42 +110,55 @@ const complaints = [];
 let mayFail = false;
 
 async function open(options = {}) {
+  const page = await arrive(node, options);
+  await page.goto(`${node.base}/#token=${node.token}`);
+  await page.getByText("read-only").waitFor();
+  return page;
+}
+
+/** A page in a browser of its own, that has not gone anywhere. */
+async function arrive(to, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000);
+  for (const name of BUNDLE ? ["console.js", "console.css"] : []) {
+    await page.route(`**/${name}`, (route) => route.fulfill({ path: join(BUNDLE, name) }));
+  }
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => {
     if (message.type() === "error" && !mayFail) complaints.push(message.text());
   });
   page.on("request", (request) => {
     const { host, protocol } = new URL(request.url());
-    if (protocol !== "data:" && host !== node.http) complaints.push(`it asked ${request.url()}`);
+    if (protocol !== "data:" && host !== to.http) complaints.push(`it asked ${request.url()}`);
   });
-  await page.goto(`${node.base}/#token=${node.token}`);
-  await page.getByText("read-only").waitFor();
   return page;
 }
 
 const go = (page, path) => page.goto(`${node.base}/#/${path}`);
 
-async function picture(page, name) {
+/** Of the page, or of a part of it. */
+async function picture(page, name, part) {
   if (!PICTURES) return;
   await page.mouse.move(0, 0);
   await page.evaluate(() => document.activeElement?.blur());
   await page.waitForTimeout(300);
-  await page.screenshot({
-    path: join(PICTURES, `${name}.png`),
-    fullPage: name !== "console-blocks",
-  });
+  const path = join(PICTURES, `${name}.png`);
+  if (part) await part.screenshot({ path });
+  else await page.screenshot({ path, fullPage: name !== "console-blocks" });
 }
 
 /** Has answers to statements that contain a text changed on their way. */
 async function tampering(page, text, change) {
   await page.route("**/console/query", async (route) => {
-    const response = await route.fetch();
-    const answer = await response.json();
-    if (route.request().postDataJSON().sql.includes(text)) change(answer);
-    await route.fulfill({ response, json: answer });
+    try {
+      const response = await route.fetch();
+      const answer = await response.json();
+      if (route.request().postDataJSON().sql.includes(text)) change(answer);
+      await route.fulfill({ response, json: answer });
+    } catch {
+      // The page has gone, or asks without it again.
+    }
   });
 }
 
@@ -224,19 +254,95 @@ test("blocks are listed, opened and found", async () => {
   };
   await find("6", "**/#/blocks/6");
   await page.locator("pre", { hasText: "UPDATE accounts SET balance" }).waitFor();
-  const id = await page
-    .getByRole("button", { name: /^Copy [0-9a-f]{64}$/ })
-    .last()
-    .getAttribute("aria-label");
-  const head = await page
-    .getByRole("button", { name: /^Copy [0-9a-f]{64}$/ })
-    .first()
-    .getAttribute("aria-label");
-  await find(head.slice(5), "**/#/blocks/6");
+  const hashes = page.getByRole("button", { name: /^Copy [0-9a-f]+…$/ });
+  const whole = async (hash) => (await hash.getAttribute("title")).replace(": copy", "");
+  const [head, id] = [await whole(hashes.first()), await whole(hashes.last())];
+  await find(head, "**/#/blocks/6");
   await find("3", "**/#/blocks/3");
-  await find(id.slice(5), "**/#/blocks/6/0");
+  await find(id, "**/#/blocks/6/0");
   await find("accounts 7", "**/#/rows/accounts/7");
   await page.getByRole("heading", { name: "History" }).waitFor();
+  await page.context().close();
+});
+
+test("a transaction is shown with what it changed, who sent it, and why it was refused", async () => {
+  await sql("CREATE USER ada SUPERUSER");
+  await sql(`CREATE PROCEDURE pay(giver int, receiver int, cents numeric) LANGUAGE SQL AS
+    'UPDATE accounts SET balance = balance - cents WHERE id = giver;
+     UPDATE accounts SET balance = balance + cents WHERE id = receiver'`);
+  const ada = await node.session("ada");
+  await ada("CALL pay(101, 102, 25)");
+  const page = await open();
+  await go(page, "blocks");
+  const search = page.getByRole("searchbox");
+  const find = async (text) => {
+    await search.fill(text);
+    await search.press("Enter");
+  };
+  // By the procedure, by the user, by words of a statement.
+  await find("pay");
+  await page.locator(".match", { hasText: "CALL pay" }).getByRole("link").first().click();
+  const open_ = page.locator(".transaction[open]");
+  await open_.getByText("balance: 1035.25 → 1010.25").waitFor();
+  await open_.getByText("balance: 1045.50 → 1070.50").waitFor();
+  await picture(page, "console-transaction");
+  await open_.getByRole("link", { name: "accounts 101" }).click();
+  await page.getByRole("heading", { name: "History" }).waitFor();
+  await go(page, "blocks");
+  await find("ada");
+  await page.locator(".match", { hasText: "CALL pay" }).waitFor();
+  await find('"CREATE TABLE transfers"');
+  await page.locator(".match", { hasText: "CREATE TABLE transfers" }).waitFor();
+  await find("nowhere");
+  await page.getByText("No user, no procedure and no statement").waitFor();
+
+  // Two that change what the other has read: the second is refused, and it is said for which row.
+  const [first, second] = [await node.asking(), await node.asking()];
+  for (const ask of [first, second]) {
+    await ask("BEGIN");
+    await ask("SELECT balance FROM accounts WHERE id = 103");
+    await ask("UPDATE accounts SET balance = 1 WHERE id = 103");
+  }
+  assert.equal((await first("COMMIT")).error, undefined);
+  assert.equal((await second("COMMIT")).error.code, "40001");
+  await go(page, "blocks");
+  await page.locator("table.blocks tbody tr a").first().click();
+  await page.locator(".badge.retry", { hasText: "conflict" }).waitFor();
+  await page.getByText("accounts 103 had been changed by transaction 0 of block").waitFor();
+  for (let turn = 0; turn < 60; turn++) {
+    await sql("UPDATE accounts SET balance = balance + 1 WHERE id = 104");
+  }
+  await go(page, "protocol");
+  const card = (name) => page.getByRole("region", { name, exact: true });
+  await card("Rows that transactions were refused for").getByText("accounts 103").waitFor();
+  await card("Hot rows").getByText("accounts 104").waitFor();
+  const conflict = card("Statements, those in conflict first").locator("tbody tr").first();
+  await conflict.getByText("UPDATE accounts SET balance = $1").waitFor();
+  await card("Rules of the ledger").getByText("state_root").waitFor();
+  await picture(page, "console-protocol");
+  await page.context().close();
+});
+
+test("who signed a transaction is named", async () => {
+  const ledger = (await sql("SHOW ledger.id")).rows[0][0];
+  const [root, bob] = [111, 112].map((byte, at) => {
+    return new Signer(["tally", "bob"][at], ledger, Buffer.alloc(32, byte));
+  });
+  const submit = (envelope) =>
+    sql(`SELECT block FROM tally_submit_signed('\\x${envelope.toString("hex")}')`);
+  await sql("CREATE USER bob");
+  await sql("GRANT UPDATE, SELECT ON accounts TO bob");
+  await sql(`CREATE ORGANISATION bank KEY '${root.keyId.toString("hex")}'`);
+  await submit(root.schema("ALTER ORGANISATION bank ADD USER bob WITH CLIENT SIGNATURE"));
+  const key = bob.keyId.toString("hex");
+  await submit(root.schema(`ALTER ORGANISATION bank ADD KEY '${key}' FOR USER bob`));
+  const update = "UPDATE accounts SET note = 'signed' WHERE id = $1";
+  const answer = await submit(bob.statement(update, [integer(120)]));
+  const page = await open();
+  await go(page, `blocks/${answer.rows[0][0]}`);
+  const signer = page.locator(".signer", { hasText: "user bob of bank" });
+  await signer.getByRole("button", { name: `Copy ${key.slice(0, 16)}` }).waitFor();
+  await page.getByText("note: NULL → signed").waitFor();
   await page.context().close();
 });
 
@@ -433,13 +539,92 @@ function faint() {
   return found;
 }
 
+test(
+  "ten thousand blocks and a million rows",
+  { skip: !MANY && "asked for by MANY=1" },
+  async () => {
+    await sql("CREATE TABLE many (id int PRIMARY KEY, said text)");
+    for (let from = 0; from < 1_000_000; from += 50_000) {
+      await sql(
+        `INSERT INTO many SELECT g, 'row ' || g FROM generate_series(${from + 1}, ${from + 50_000}) g`,
+      );
+    }
+    const page = await open();
+    await go(page, "blocks");
+    await page.locator("table.blocks tbody tr").first().waitFor();
+    // One after another, so that each has a block of its own.
+    const [host, port] = node.listen.split(":");
+    const psql = spawn("psql", ["-Xq", "-h", host, "-p", port, "-U", "tally", "tally"], {
+      stdio: ["pipe", "ignore", "inherit"],
+    });
+    const written = new Promise((done) => psql.once("exit", done));
+    for (let turn = 0; turn < 10_000; turn++) {
+      psql.stdin.write(`UPDATE many SET said = 'x' WHERE id = ${1 + (turn % 8)};\n`);
+    }
+    psql.stdin.end();
+    // The page keeps up while they come.
+    const top = () =>
+      page
+        .locator("table.blocks td:first-child")
+        .first()
+        .textContent()
+        .then((text) => Number(text.replace(/\s/g, "")));
+    const before = await top();
+    await page.waitForFunction(
+      (before) =>
+        Number(document.querySelector("table.blocks td").textContent.replace(/\s/g, "")) >
+        before + 100,
+      before,
+    );
+    assert.ok((await page.locator("table.blocks tbody tr").count()) <= 1000);
+    assert.equal(await written, 0);
+    for (let turn = 0; turn < 3; turn++) {
+      await page.getByRole("button", { name: "Older blocks" }).click();
+    }
+    const find = async (text, said) => {
+      await go(page, "blocks");
+      await page.getByRole("searchbox").fill(text);
+      await page.getByRole("searchbox").press("Enter");
+      await said.waitFor();
+    };
+    await find("1", page.getByRole("heading", { name: "Block 1", exact: true }));
+    await find('"CREATE TABLE many"', page.locator(".match", { hasText: "CREATE TABLE many" }));
+    await go(page, "rows/many/777777");
+    await page.getByRole("complementary").getByText("row 777777").waitFor();
+    await page.getByRole("button", { name: "Check this" }).click();
+    await page.locator(".verdict.holds").waitFor();
+    await go(page, "protocol");
+    await page
+      .getByRole("region", { name: "Hot rows" })
+      .getByText("many 1", { exact: true })
+      .waitFor();
+    await page.context().close();
+  },
+);
+
+/** What the guidelines of WCAG 2.2 AA find wrong with the page, as far as a program can. */
+async function violations(page) {
+  await page.evaluate(axe.source);
+  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+  const found = await page.evaluate(
+    (values) => axe.run({ runOnly: { type: "tag", values } }),
+    tags,
+  );
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
+}
+
 test("light, dark, narrow, and by keyboard", async () => {
+  const found = [];
   for (const colorScheme of ["light", "dark"]) {
     const page = await open({ colorScheme, viewport: { width: 360, height: 740 } });
     for (const path of PAGES) {
       await go(page, path);
       await page.waitForTimeout(1500);
       assert.deepEqual(await page.evaluate(faint), [], `${path}, ${colorScheme}`);
+      for (const wrong of await violations(page)) found.push(`${path}, ${colorScheme}: ${wrong}`);
+      const nav = page.getByRole("navigation", { name: "Pages" });
+      const hidden = await nav.evaluate((it) => it.scrollWidth - it.clientWidth);
+      assert.ok(hidden <= 0, `${hidden} of the pages' names are out of sight`);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert.ok(wide <= 360, `${path} is ${wide} wide`);
     }
@@ -447,6 +632,7 @@ test("light, dark, narrow, and by keyboard", async () => {
     if (colorScheme === "dark") await picture(page, "console-narrow");
     await page.context().close();
   }
+  assert.deepEqual(found, []);
   const page = await open();
   await go(page, "rows/accounts");
   await page.locator("tr.choice").first().focus();
@@ -483,6 +669,98 @@ test("a node that is gone is shown to be, and its return", async () => {
   await page.getByRole("button", { name: "Log in" }).waitFor();
   mayFail = false;
   await page.context().close();
+});
+
+test("who logs in with a password is who the node says", async () => {
+  const other = new Node();
+  other.data = mkdtempSync(join(tmpdir(), "tally-console-"));
+  const users = join(other.data, "users");
+  const made = spawnSync(TALLY, ["config", "password", "ada"], { input: "a long secret\n" });
+  writeFileSync(users, made.stdout, { mode: 0o600 });
+  try {
+    await other.start("127.0.0.1:0", "127.0.0.1:0", [`password_file=${users}`, "owner=ada"]);
+    const page = await arrive(other);
+    await page.goto(`${other.base}/#/query`);
+    await page.getByRole("textbox", { name: "User" }).fill("ada");
+    await page.getByLabel("Password").fill("wrong");
+    mayFail = true;
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.locator(".fault", { hasText: "28P01" }).waitFor();
+    mayFail = false;
+    await page.getByLabel("Password").fill("a long secret");
+    // By keyboard alone.
+    await page.getByLabel("Password").press("Enter");
+    await page.getByRole("textbox", { name: "SQL" }).fill("SELECT current_user");
+    await page.getByRole("textbox", { name: "SQL" }).press("Control+Enter");
+    await page.getByRole("cell", { name: "ada", exact: true }).waitFor();
+    await page.context().close();
+  } finally {
+    await other.stop();
+    rmSync(other.data, { recursive: true, force: true });
+  }
+});
+
+test("a cluster is shown as a map, and a member that is gone", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "tally-console-"));
+  const bank = join(folder, "bank");
+  const port = 20_000 + Math.floor(Math.random() * 9_000);
+  const init = ["cluster", "init", "--folder", bank, "--nodes", "3", "--port", String(port)];
+  const made = spawnSync(TALLY, init, { encoding: "utf8" });
+  assert.equal(made.status, 0, made.stderr);
+  const members = [1, 2, 3].map((id) =>
+    spawn(TALLY, ["--output", "json", "serve", "--data", join(bank, `node-${id}`)], {
+      stdio: ["ignore", "pipe", "inherit"],
+    }),
+  );
+  try {
+    const [ready] = await Promise.all(members.map(readyOf));
+    const http = ready.http_listen;
+    const page = await arrive({ http });
+    await page.goto(`http://${http}/`);
+    const map = page.getByRole("img", { name: /^Map: member 1 .*; member 2 .*; member 3 / });
+    await map.waitFor();
+    await page.getByRole("img", { name: /leads/ }).waitFor();
+    await page.getByText(/Ordered by raft; member \d leads/).waitFor();
+    await page.goto(`http://${http}/#/query`);
+    const token = readFileSync(join(bank, "node-1", "http-token"), "utf8").trim();
+    await page.getByRole("textbox", { name: "Token" }).fill(token);
+    await page.getByLabel("Allow writes").check();
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page
+      .getByRole("textbox", { name: "SQL" })
+      .fill("CREATE TABLE notes (id int PRIMARY KEY)");
+    await page.getByRole("textbox", { name: "SQL" }).press("Control+Enter");
+    await page
+      .getByText(/^done, /)
+      .first()
+      .waitFor();
+    await page.goto(`http://${http}/#/overview`);
+    const rows = page.getByRole("region", { name: "Members" }).locator("tbody tr");
+    for (const at of [0, 1, 2]) await rows.nth(at).filter({ hasText: "agrees" }).waitFor();
+    await page.getByRole("img", { name: /^Map(?!.*behind).*$/ }).waitFor();
+    assert.deepEqual(await page.evaluate(faint), []);
+    assert.deepEqual(await violations(page), []);
+    await picture(page, "console-cluster", page.getByRole("region", { name: "Cluster" }));
+    // As if one had come to another result.
+    await page.route("**/console/overview", async (route) => {
+      const response = await route.fetch().catch(() => undefined);
+      if (!response) return route.abort();
+      const seen = await response.json();
+      seen.votes.members[2].deviates = 1;
+      await route.fulfill({ response, json: seen });
+    });
+    await page.getByRole("img", { name: /member 2 deviates at block 1/ }).waitFor();
+    await rows.nth(1).filter({ hasText: "deviates at block 1" }).waitFor();
+    assert.deepEqual(await page.evaluate(faint), []);
+    await page.unroute("**/console/overview");
+    members[2].kill("SIGKILL");
+    await page.getByRole("img", { name: /member 3 does not answer/ }).waitFor();
+    await page.getByRole("img", { name: /leads/ }).waitFor();
+    await page.context().close();
+  } finally {
+    for (const member of members) member.kill("SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  }
 });
 
 test("no page asked another host, and none complained", () => {
