@@ -26,7 +26,7 @@ use crate::expr::{BinaryOp, Expr, UnaryOp};
 use crate::functions;
 use crate::like::like;
 use crate::meter::{Budget, EXPRESSION_UNITS_MAX, Meter};
-use crate::whole::{Walk, compared, integers};
+use crate::whole::{Walk, compared, integers, number_of_one, truth_of_one};
 
 /// What an operator on numerics costs beside its evaluation.
 const NUMERIC_UNITS: u64 = 4;
@@ -43,7 +43,7 @@ struct Sight<'a, 'm> {
 impl Expr {
     /// A value that is there already: a constant, a register, a column or an element of an array
     /// that is one of these.
-    #[inline]
+    #[inline(always)]
     pub fn in_place<'a>(&'a self, registers: &'a [Value], row: &'a [Value]) -> Option<&'a Value> {
         match self {
             Expr::Reg(register) => registers.get(usize::from(register.0)),
@@ -52,6 +52,16 @@ impl Expr {
             Expr::Element { array, index } => element_in_place(array, index, registers, row),
             _ => None,
         }
+    }
+
+    /// The same where it is looked for within another: compiled once.
+    #[inline(never)]
+    fn nested_in_place<'a>(
+        &'a self,
+        registers: &'a [Value],
+        row: &'a [Value],
+    ) -> Option<&'a Value> {
+        self.in_place(registers, row)
     }
 
     /// The value of this expression, where no run pays for it: see [`meter`](crate::meter).
@@ -65,6 +75,9 @@ impl Expr {
 
     #[inline(never)]
     fn compute_unpaid(&self, registers: &[Value], row: &[Value], now_us: i64) -> Result<Value> {
+        if let Some(number) = number_of_one(self, registers, row) {
+            return Ok(Value::Int(number));
+        }
         let mut walk = Walk::new(registers, row);
         match walk.value(self) {
             Some(value) if walk.units <= EXPRESSION_UNITS_MAX => Ok(value),
@@ -114,6 +127,10 @@ impl Expr {
         now_us: i64,
         meter: &Meter,
     ) -> Result<Value> {
+        if let Some(number) = number_of_one(self, registers, row) {
+            meter.spend(1)?;
+            return Ok(Value::Int(number));
+        }
         let mut walk = Walk::new(registers, row);
         if let Some(value) = walk.value(self) {
             meter.spend(walk.units)?;
@@ -169,6 +186,9 @@ impl Expr {
         if let Some(value) = self.in_place(registers, row) {
             return Ok(value.as_bool());
         }
+        if let Some(truth) = truth_of_one(self, registers, row) {
+            return Ok(Some(truth));
+        }
         let mut walk = Walk::new(registers, row);
         match walk.truth(self) {
             Some(truth) if walk.units <= EXPRESSION_UNITS_MAX => Ok(Some(truth)),
@@ -201,6 +221,10 @@ impl Expr {
         now_us: i64,
         meter: &Meter,
     ) -> Result<Option<bool>> {
+        if let Some(truth) = truth_of_one(self, registers, row) {
+            meter.spend(1)?;
+            return Ok(Some(truth));
+        }
         if let Some(value) = self.in_place(registers, row) {
             return Ok(value.as_bool());
         }
@@ -337,14 +361,21 @@ impl CommandCode {
     }
 }
 
+/// Nearly always it is a loop's turn that picks from an argument.
+#[inline(never)]
 fn element_in_place<'a>(
     array: &'a Expr,
     index: &'a Expr,
     registers: &'a [Value],
     row: &'a [Value],
 ) -> Option<&'a Value> {
-    let elements = array.in_place(registers, row)?.as_array()?;
-    let index = index.in_place(registers, row)?.as_int()?;
+    let (array, index) = match (array, index) {
+        (Expr::Reg(array), Expr::Reg(index)) => {
+            (registers.get(usize::from(array.0))?, registers.get(usize::from(index.0))?)
+        }
+        _ => (array.nested_in_place(registers, row)?, index.nested_in_place(registers, row)?),
+    };
+    let (elements, index) = (array.as_array()?, index.as_int()?);
     elements.get(usize::try_from(index.checked_sub(1)?).ok()?)
 }
 

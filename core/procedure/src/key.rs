@@ -1,6 +1,7 @@
 //! Evaluates the expressions of a primary key or an index prefix to an encoded key, with a shortcut
 //! for keys of integers.
 
+use smallvec::SmallVec;
 use types::key::{encode_column, encode_int_key};
 use types::{Error, Key, Value};
 
@@ -89,5 +90,6 @@ pub(crate) fn key_of_integers(columns: impl Iterator<Item = Option<i64>>) -> Opt
         place.copy_from_slice(&encode_int_key(number?));
         length += 8;
     }
-    Some(Key::from(&bytes[..length]))
+    // In one piece, whatever its length: no call copies it.
+    Some(Key(SmallVec::from_buf_and_len(bytes, length)))
 }

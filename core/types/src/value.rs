@@ -65,14 +65,15 @@ impl Value {
         Value::Array(elements.into())
     }
 
-    /// A clone that is cheap to make in place where the value is a number or a truth value, as most
-    /// are.
+    /// A clone that is cheap to make in place where the value is a number, a truth value or a short
+    /// text, as most are.
     #[inline]
     pub fn copied(&self) -> Value {
         match self {
             Value::Int(number) => Value::Int(*number),
             Value::Bool(truth) => Value::Bool(*truth),
             Value::Null => Value::Null,
+            Value::Text(text) => Value::Text(text.clone()),
             other => other.clone(),
         }
     }
@@ -282,8 +283,13 @@ impl Value {
     }
 }
 
+/// Arrays are mostly of numbers, which a look at each tells.
 fn weight_of_all(values: &[Value]) -> usize {
-    values.iter().map(Value::weight).sum()
+    let beside = |value: &Value| match value {
+        Value::Int(_) | Value::Null => 0,
+        other => other.weight_beside(),
+    };
+    VALUE_WEIGHT * values.len() + values.iter().map(beside).sum::<usize>()
 }
 
 impl PartialEq for Value {
