@@ -52,7 +52,8 @@ impl Plans {
 pub struct Prefetching {
     catalog: Arc<Catalog>,
     pays: bool,
-    plans: Plans,
+    /// By address, as [`Plans`] has them: what of a plan tells its keys.
+    hints: FxHashMap<*const Procedure, KeyPlan>,
     planning: Planning,
     /// What the group's keys hash to.
     places: Vec<(TableId, Place)>,
@@ -65,7 +66,7 @@ impl Prefetching {
         Prefetching {
             catalog,
             pays,
-            plans: Plans::default(),
+            hints: FxHashMap::default(),
             planning: Planning::default(),
             places: Vec::new(),
         }
@@ -112,8 +113,10 @@ impl Prefetching {
     }
 
     fn plan(&mut self, statement: &Statement) {
-        let plan = self.plans.of(&statement.procedure);
-        if plan.evaluate(&statement.arguments, &mut self.planning).is_ok() {
+        let procedure = &statement.procedure;
+        let hints = self.hints.entry(Arc::as_ptr(procedure));
+        let hints = hints.or_insert_with(|| KeyPlan::of(procedure).hints());
+        if hints.evaluate(&statement.arguments, &mut self.planning).is_ok() {
             self.look_at_planned();
         }
     }

@@ -375,6 +375,10 @@ pub fn digest(store: &Store) -> Result<Hash> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use procedure::analysis::KeyPlan;
+
     use super::*;
 
     /// What a run starts from is what a client would have loaded.
@@ -391,6 +395,40 @@ mod tests {
             };
             assert!(rows(bed.replica.store()) >= 300);
             assert_eq!(rows(bed.replica.store()), rows(&source.store));
+        }
+    }
+
+    /// Prefetching looks for the rows that the plans of calls find, and for each once.
+    #[test]
+    fn hints_find_what_plans_find() {
+        for (text, fewer) in [
+            ("smallbank:rows=300", false),
+            ("ycsb:rows=300", false),
+            ("tpcc:customers=30:items=100", true),
+        ] {
+            let workload: Workload = text.parse().unwrap();
+            let source = Source::load(&workload).unwrap();
+            let plan = Plan { workloads: vec![workload], transactions: 300, ..Plan::default() };
+            let bed = Bed::copy(&source, &plan.cells()[0], LogOptions::default()).unwrap();
+            let (mut planned, mut hinted) = (0, 0);
+            for work in bed.works(&plan).unwrap() {
+                let Work::Statement(Statement { procedure, arguments }) = &*work else {
+                    panic!("a call is a statement");
+                };
+                let whole = KeyPlan::of(procedure);
+                let keys = [whole.keys(arguments).unwrap(), whole.hints().keys(arguments).unwrap()];
+                planned += keys[0].len();
+                hinted += keys[1].len();
+                let rows = keys.map(|keys| {
+                    let rows = keys.into_iter().map(|key| (key.table, key.key));
+                    rows.collect::<BTreeSet<_>>()
+                });
+                // A program that ends early for its arguments' sake ends its plan, too.
+                assert!(rows[0].is_subset(&rows[1]), "{}{arguments:?}", procedure.name);
+                assert!(rows[1].len() <= rows[0].len() + 1, "{}{arguments:?}", procedure.name);
+            }
+            assert!(hinted <= planned && planned > 300, "{hinted} for {planned}");
+            assert!(!fewer || hinted * 4 < planned * 3, "{hinted} for {planned}");
         }
     }
 

@@ -27,6 +27,8 @@
 //! would fail at the same point and touch nothing after it: the plan ends there too. In a branch
 //! that may not be taken, only the branch ends.
 
+mod hints;
+
 use std::ops::Bound;
 
 use types::{Error, IndexId, Key, SqlState, TableId, Value};
