@@ -430,10 +430,18 @@ impl Layout {
         &self.columns[usize::from(id)]
     }
 
-    /// A payload holding `row`, one value per column.
+    /// A payload holding `row`, one value per column, of words that are zero.
     #[inline]
     pub(crate) fn encode_row(&self, row: &[Value], heap: &Heap, payload: &mut [u64]) {
         for (column, value) in self.columns.iter().zip(row) {
+            // The most usual one is a word, whose bit says already that it is not NULL.
+            if let Value::Int(number) = value
+                && let Some(word) = payload.get_mut(column.offset as usize)
+            {
+                debug_assert!(column.accepts(value), "{value:?} in a {:?} column", column.kind);
+                *word = *number as u64;
+                continue;
+            }
             column.set(column.encode(value, heap), payload);
         }
     }

@@ -52,7 +52,7 @@ use crate::hash::{HashIndex, KeyHash};
 use crate::header::State;
 use crate::heap::View;
 use crate::layout::{Cell, Column, IMAGE_WORDS};
-use crate::ordered::OrderedIndex;
+use crate::ordered::{Finger, OrderedIndex};
 use crate::pins::Readable;
 use crate::record::Records;
 use crate::slot::{LATEST, Slot, load_words, store_words};
@@ -408,7 +408,7 @@ impl Table {
         let mut payload = std::mem::take(&mut undo.payload);
         self.encode(row, &mut payload);
         let slot = self.records.create(key, stamp, &payload, undo);
-        self.link(slot, key, &payload);
+        self.link_near(slot, key, &payload, &mut undo.finger);
         undo.payload = payload;
         slot
     }
@@ -555,8 +555,13 @@ impl Table {
 
     /// Leads every index to a new record.
     pub(crate) fn link(&self, slot: Slot, key: &[u8], payload: &[u64]) {
+        self.link_near(slot, key, payload, &mut None);
+    }
+
+    /// The same, of which the keys that one worker adds often come in order.
+    fn link_near(&self, slot: Slot, key: &[u8], payload: &[u64], finger: &mut Option<Finger>) {
         self.hash.insert(self.hash.hash(key), slot);
-        self.primary.insert(key, slot);
+        self.primary.insert_near(finger, key, slot);
         if !self.has_secondary {
             return;
         }

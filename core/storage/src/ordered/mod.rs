@@ -27,9 +27,12 @@
 //! - A leaf splits after a run of keys that came in order, be it in its middle (PostgreSQL's
 //!   nbtree does the like): orders of one district among those of others fill their leaves too.
 //!
+//! A worker that inserts keys in order keeps the leaf that the last one went to ([`finger`]).
+//!
 //! Keys over 128 bytes lie in a heap, each in a place of its own. When its entry goes, and after
 //! the change of the node's version by which readers of it will know, the place is free.
 
+mod finger;
 mod node;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -47,11 +50,15 @@ use types::Key;
 use crate::heap::{Heap, View};
 use crate::slot::Slot;
 use crate::words::Words;
+use finger::Beside;
+pub(crate) use finger::Finger;
 use node::{Attempt, Locked, NODE_WORDS, Node, Restart, SearchKey, Seen};
 
 const FIRST_NODES_LOG2: u32 = 3;
 
 pub struct OrderedIndex {
+    /// No other index has it.
+    id: u64,
     nodes: Words,
     root: AtomicU64,
     heap: Heap,
@@ -92,6 +99,7 @@ impl Default for OrderedIndex {
 impl OrderedIndex {
     pub fn new() -> Self {
         let index = OrderedIndex {
+            id: finger::next_id(),
             nodes: Words::new(NODE_WORDS, FIRST_NODES_LOG2),
             root: AtomicU64::new(0),
             heap: Heap::new(),
@@ -229,9 +237,16 @@ impl OrderedIndex {
         }
     }
 
-    fn try_insert(&self, key: &SearchKey<'_>, slot: Slot) -> Attempt<()> {
+    /// Where the key came right behind the one before: the leaf, as it was before, and what is
+    /// beside it.
+    fn try_insert<'a>(
+        &'a self,
+        key: &SearchKey<'_>,
+        slot: Slot,
+    ) -> Attempt<Option<(Step<'a>, Beside<'a>)>> {
         let mut step = self.root()?;
         let mut parent: Option<Step<'_>> = None;
+        let mut beside = Beside::default();
         loop {
             if step.node.is_full() {
                 let at = step.node.split_place(key, &self.heap);
@@ -240,13 +255,21 @@ impl OrderedIndex {
             }
             if step.node.is_leaf() {
                 let leaf = step.node.lock(step.seen)?;
-                match step.node.search_from_end(key, &self.heap) {
-                    (i, true) => leaf.set_value(i, slot.0),
-                    (i, false) => leaf.insert(i, key, slot.0, &self.heap),
-                }
-                return Ok(());
+                let is_next = match step.node.search_from_end(key, &self.heap) {
+                    (i, true) => {
+                        leaf.set_value(i, slot.0);
+                        false
+                    }
+                    (i, false) => {
+                        let is_next = i > 0 && i == step.node.run();
+                        leaf.insert(i, key, slot.0, &self.heap);
+                        is_next
+                    }
+                };
+                return Ok(is_next.then_some((step, beside)));
             }
             let place = self.place(step.node, Target::Key(key));
+            beside.pass(&step, place);
             let child = self.down(&mut step, place)?;
             parent = Some(std::mem::replace(&mut step, child));
         }
@@ -300,7 +323,6 @@ impl OrderedIndex {
         right
     }
 
-    /// Whether the leaf is empty now.
     /// Whether the leaf is empty now.
     fn try_remove(&self, key: &SearchKey<'_>, is_meant: impl Fn(u32) -> bool) -> Attempt<bool> {
         let mut step = self.root()?;

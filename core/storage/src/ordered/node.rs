@@ -54,6 +54,14 @@ pub(super) type Attempt<T> = Result<T, Restart>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Seen(u64);
 
+impl Seen {
+    /// The version of a node that was locked by this one, when its lock was dropped.
+    #[inline]
+    pub(super) fn after_change(self) -> Seen {
+        Seen(self.0 + 2 * LOCKED)
+    }
+}
+
 /// A key taken apart for comparison.
 pub(super) struct SearchKey<'a> {
     bytes: &'a [u8],
@@ -306,6 +314,22 @@ impl<'a> Node<'a> {
             Some(last) if self.compare(last, key, heap) != Order::Less => self.search(key, heap),
             _ => (self.count(), false),
         }
+    }
+
+    /// The place after the entry that came last.
+    #[inline]
+    pub(super) fn run(self) -> usize {
+        self.shape().run
+    }
+
+    /// As `search`, looking first behind the entry that came last.
+    #[inline]
+    pub(super) fn search_from_run(self, key: &SearchKey<'_>, heap: &Heap) -> (usize, bool) {
+        let Shape { count, run, .. } = self.shape();
+        let is_next = (1..=count).contains(&run)
+            && self.compare(run - 1, key, heap) == Order::Less
+            && (run == count || self.compare(run, key, heap) == Order::Greater);
+        if is_next { (run, false) } else { self.search(key, heap) }
     }
 
     /// Where to split so that a key for which there is no room gets some. If it continues a run of

@@ -63,6 +63,45 @@ fn history() {
     assert_eq!(scan(&index, true), expected);
 }
 
+/// Two that add by fingers, one of them to a leaf that splits, and a scan.
+fn fingers() {
+    let index = Arc::new(OrderedIndex::new());
+    let settled: Vec<u32> = (0..SETTLED).map(|number| 16 * number).collect();
+    settled.iter().for_each(|number| index.insert(&key(*number), Slot(*number)));
+    let added = |run: u32| (1..5).map(move |line| 16 * run + line);
+    let writers = [5, SETTLED - 1].map(|run| {
+        let index = index.clone();
+        thread::spawn(move || {
+            let mut finger = None;
+            for number in added(run) {
+                index.insert_near(&mut finger, &key(number), Slot(number));
+            }
+        })
+    });
+    let met: Vec<u32> = scan(&index, false);
+    assert!(met.is_sorted_by(|a, b| a < b), "{met:?}");
+    assert_eq!(met.into_iter().filter(|slot| slot % 16 == 0).collect::<Vec<_>>(), settled);
+    for writer in writers {
+        writer.join().expect("a writer ends");
+    }
+    let mut expected: Vec<u32> =
+        settled.into_iter().chain(added(5)).chain(added(SETTLED - 1)).collect();
+    expected.sort_unstable();
+    assert_eq!(scan(&index, false), expected);
+    expected.iter().for_each(|number| index.remove(&key(*number)));
+    assert_eq!(scan(&index, true), Vec::<u32>::new(), "each was where a descent leads");
+}
+
+#[test]
+fn fingers_at_random() {
+    shuttle::check_random(fingers, SCHEDULES);
+}
+
+#[test]
+fn fingers_after_long_waits() {
+    shuttle::check_pct(fingers, SCHEDULES, 4);
+}
+
 #[test]
 fn scans_meet_settled_keys_at_random() {
     shuttle::check_random(history, SCHEDULES);

@@ -225,3 +225,98 @@ fn long_keys_that_went_leave_their_places_to_others() {
     }
     assert!(reserved[5] <= reserved[1] * 11 / 10, "{reserved:?}");
 }
+
+/// Runs of keys that grow in turns, each by one of a few fingers or by none, as others come and go.
+fn runs(seed: u64, steps: u32) {
+    let mut random = Random::new(seed);
+    let (index, other) = (OrderedIndex::new(), OrderedIndex::new());
+    let (mut model, mut other_model) = (Model::new(), Model::new());
+    let mut fingers: [Option<Finger>; 2] = [None, None];
+    let mut ends = [0u64; 7];
+    let (mut near, mut run) = (0, 0);
+    for step in 0..steps {
+        if random.below(6) == 0 {
+            run = random.below(7) as usize;
+        }
+        ends[run] += 1 + random.below(2);
+        let long = if run == 3 { vec![b'x'; 125] } else { Vec::new() };
+        let key =
+            [&(run as u64).to_be_bytes()[..], &long[..], &ends[run].to_be_bytes()[..]].concat();
+        // A finger that points into another index is of no use there.
+        let (index, model) = match random.below(20) {
+            0 => (&other, &mut other_model),
+            _ => (&index, &mut model),
+        };
+        match random.below(8) {
+            0 => index.insert(&key, Slot(step)),
+            n => {
+                let finger = &mut fingers[usize::from(n == 1)];
+                let before = finger.as_ref().map(|finger| format!("{finger:?}"));
+                index.insert_near(finger, &key, Slot(step));
+                near += u32::from(before != finger.as_ref().map(|finger| format!("{finger:?}")));
+            }
+        }
+        model.insert(key, step);
+        while random.below(4) == 0 && !model.is_empty() {
+            let place = random.below(model.len() as u64) as usize;
+            let key = model.keys().nth(place).expect("it is there").clone();
+            index.remove(&key);
+            model.remove(&key);
+        }
+        if step % 256 == 0 {
+            check_whole(index, model);
+        }
+    }
+    assert!(near > steps / 20, "{near} of {steps} by a finger");
+    for (index, model) in [(&index, &model), (&other, &other_model)] {
+        check_whole(index, model);
+        // What lies in another leaf than a descent leads to is not found again.
+        model.keys().for_each(|key| index.remove(key));
+        check_whole(index, &Model::new());
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many keys, by one thread")]
+fn fingers_lead_where_descents_lead() {
+    (0..12).for_each(|seed| runs(seed, 4000));
+}
+
+#[test]
+fn writers_with_fingers_share_leaves() {
+    const RUNS: u64 = 4;
+    let lines: u64 = if cfg!(miri) { 40 } else { 20_000 };
+    let index = OrderedIndex::new();
+    let key = |run: u64, line: u64| [run.to_be_bytes(), line.to_be_bytes()].concat();
+    std::thread::scope(|scope| {
+        for run in 0..RUNS {
+            let index = &index;
+            scope.spawn(move || {
+                let mut finger = None;
+                for line in 0..lines {
+                    index.insert_near(
+                        &mut finger,
+                        &key(run, line),
+                        Slot((line * RUNS + run) as u32),
+                    );
+                    // Most of a run goes again, so that its leaves are unlinked under it.
+                    if line >= 8 && line % 64 != 0 {
+                        index.remove(&key(run, line - 8));
+                    }
+                }
+            });
+        }
+    });
+    let mut model = Model::new();
+    for run in 0..RUNS {
+        for line in 0..lines {
+            let went = (8..lines).contains(&(line + 8)) && !(line + 8).is_multiple_of(64);
+            if !went {
+                model.insert(key(run, line), (line * RUNS + run) as u32);
+            }
+        }
+    }
+    check_whole(&index, &model);
+    model.keys().for_each(|key| index.remove(key));
+    check_whole(&index, &Model::new());
+}

@@ -10,6 +10,7 @@ use types::{Height, IndexId, Key, Stamp, TableId};
 use super::{CHUNK_WORDS, Chunk, Handle, UndoSpace, VERSION_HEADER_WORDS};
 use crate::header::{StampWord, State};
 use crate::heap::View;
+use crate::ordered::Finger;
 use crate::slot::Slot;
 
 /// A record that a block touched first, and what it was before.
@@ -67,6 +68,8 @@ pub struct UndoArena {
     pub(crate) overwritten: Vec<Overwritten>,
     /// Reused by the writers of this worker.
     pub(crate) payload: Vec<u64>,
+    /// Where the rows that it adds go in a primary index.
+    pub(crate) finger: Option<Finger>,
 }
 
 impl UndoArena {
@@ -83,6 +86,7 @@ impl UndoArena {
             garbage: Vec::new(),
             overwritten: Vec::new(),
             payload: Vec::new(),
+            finger: None,
         }
     }
 
