@@ -37,22 +37,54 @@ pub fn resolve(
     now_us: i64,
     scratch: &mut Vec<Value>,
 ) -> Result<Resolved, Stop> {
-    if let Some(patch) = brief_patch(table, write, now_us, scratch) {
-        return patch;
+    let mut patch = Patch::new();
+    if let Some(slot) = brief_patch(table, write, now_us, scratch, &mut patch) {
+        return slot.map(|slot| Resolved::Patch(slot, patch));
     }
+    fold(table, write, now_us, scratch)
+}
+
+fn fold(
+    table: &Table,
+    write: &PendingWrite,
+    now_us: i64,
+    scratch: &mut Vec<Value>,
+) -> Result<Resolved, Stop> {
     let mut fold = Fold::new(table, write.slot, scratch);
     fold.apply(write, now_us)?;
     fold.finish()
 }
 
+/// As [`resolve`]; a patch is long, so that it is filled where it stays.
+fn push_resolved(
+    table: &Table,
+    write: &PendingWrite,
+    now_us: i64,
+    scratch: &mut Vec<Value>,
+    all: &mut Vec<Option<Resolved>>,
+) -> Result<(), Stop> {
+    if let Some(slot) = write.slot {
+        all.push(Some(Resolved::Patch(slot, Patch::new())));
+        if let Some(Some(Resolved::Patch(_, patch))) = all.last_mut()
+            && let Some(filled) = brief_patch(table, write, now_us, scratch, patch)
+        {
+            return filled.map(drop);
+        }
+        all.pop();
+    }
+    all.push(Some(fold(table, write, now_us, scratch)?));
+    Ok(())
+}
+
 /// One command whose text bounds its work, on a row that is there: of the row no more is put
-/// together than what the command looks at.
+/// together than what the command looks at. The row's slot, and its values in `patch`.
 fn brief_patch(
     table: &Table,
     write: &PendingWrite,
     now_us: i64,
     scratch: &mut Vec<Value>,
-) -> Option<Result<Resolved, Stop>> {
+    patch: &mut Patch,
+) -> Option<Result<Slot, Stop>> {
     let WriteState::Commands(commands) = &write.state else {
         return None;
     };
@@ -71,9 +103,8 @@ fn brief_patch(
         [] => table.stamp(slot, LATEST)?,
         columns => table.read_places(slot, LATEST, columns, scratch)?,
     };
-    let mut patch = Patch::new();
-    let resolved = brief_values(code, &command.inputs, now_us, scratch, &mut patch);
-    Some(resolved.map(|()| Resolved::Patch(slot, patch)).map_err(Stop::from))
+    let resolved = brief_values(code, &command.inputs, now_us, scratch, patch);
+    Some(resolved.map(|()| slot).map_err(Stop::from))
 }
 
 /// Adds to a patch what a command assigns whose text bounds its work. In `row` are the columns that
@@ -160,10 +191,11 @@ impl Installer {
                 self.resolved.push(Some(Resolved::Nothing));
                 continue;
             }
-            self.resolved.push(match stands_as_it_is(table, write) {
-                true => None,
-                false => Some(resolve(table, write, now_us, &mut self.scratch)?),
-            });
+            if stands_as_it_is(table, write) {
+                self.resolved.push(None);
+                continue;
+            }
+            push_resolved(table, write, now_us, &mut self.scratch, &mut self.resolved)?;
         }
         Ok(())
     }

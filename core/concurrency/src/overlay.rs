@@ -607,6 +607,11 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
         self.moment.now_us
     }
 
+    #[inline]
+    fn room(&mut self, columns: usize) -> Vec<Value> {
+        self.writes.room(columns)
+    }
+
     fn prefetch(&mut self, table: TableId, key: &Key) {
         if let Some(table) = self.catalog.table(table) {
             table.prefetch(table.place(key.as_bytes()));

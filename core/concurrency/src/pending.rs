@@ -7,7 +7,7 @@ use procedure::access::{Command, Row};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use storage::Slot;
-use types::{Key, TableId};
+use types::{Key, TableId, Value};
 
 use crate::own_rows::OwnRows;
 
@@ -116,6 +116,34 @@ pub struct WriteSet {
     pub(crate) own_rows: OwnRows,
     /// Kept where a statement may be undone alone.
     journal: Option<Box<Journal>>,
+    rooms: Rooms,
+}
+
+/// Empty, with the room of rows that earlier transactions inserted. A copy has none.
+#[derive(Debug, Default)]
+struct Rooms(Vec<Vec<Value>>);
+
+impl Clone for Rooms {
+    fn clone(&self) -> Rooms {
+        Rooms::default()
+    }
+}
+
+impl Rooms {
+    fn keep(&mut self, row: Row) {
+        if (1..=ROOM_COLUMNS_MAX).contains(&row.len()) && self.0.len() < ROOMS_MAX {
+            let mut room = row.into_vec();
+            room.clear();
+            self.0.push(room);
+        }
+    }
+
+    fn take(&mut self, columns: usize) -> Vec<Value> {
+        match self.0.iter().rposition(|room| room.capacity() == columns) {
+            Some(place) => self.0.swap_remove(place),
+            None => Vec::with_capacity(columns),
+        }
+    }
 }
 
 /// What a statement makes of the writes before it.
@@ -128,15 +156,29 @@ struct Journal {
 }
 
 const LINEAR_MAX: usize = 64;
+/// Rooms that are kept, and of how many columns: 64 KiB.
+const ROOMS_MAX: usize = 32;
+const ROOM_COLUMNS_MAX: usize = 64;
 
 impl WriteSet {
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
+    /// Another transaction begins; what this one has inserted leaves its room.
     pub fn clear(&mut self) {
+        for write in &mut self.writes {
+            if let WriteState::Put(row) = &mut write.state {
+                self.rooms.keep(std::mem::take(row));
+            }
+        }
         self.writes.clear();
         self.forget();
+    }
+
+    /// Room for a row, of exactly so many values if it was another one's.
+    pub fn room(&mut self, columns: usize) -> Vec<Value> {
+        self.rooms.take(columns)
     }
 
     fn forget(&mut self) {
@@ -285,7 +327,6 @@ impl WriteSet {
 #[cfg(test)]
 mod tests {
     use kit::random::Random;
-    use types::Value;
 
     use super::*;
 
@@ -320,6 +361,36 @@ mod tests {
         };
         let tables = (0..3).map(|table| set.touches(TableId(table)).to_string());
         (0..100).map(shown).chain(tables).collect()
+    }
+
+    #[test]
+    fn the_room_of_rows_serves_the_next_transaction() {
+        let mut set = WriteSet::default();
+        let row = |set: &mut WriteSet, columns: usize| {
+            let mut row = set.room(columns);
+            assert!(row.is_empty() && row.capacity() >= columns);
+            row.resize(columns, Value::text("a text that does not fit into a value"));
+            let place = row.as_ptr();
+            (place, WriteState::Put(row.into_boxed_slice()))
+        };
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for places in [&mut first, &mut second] {
+            for (number, columns) in (0..).zip([3, 5, 3, 0, ROOM_COLUMNS_MAX + 1]) {
+                let (place, state) = row(&mut set, columns);
+                places.push(place);
+                set.push(write(number, state));
+            }
+            set.clear();
+        }
+        second[..3].sort_unstable();
+        first[..3].sort_unstable();
+        assert_eq!(first[..3], second[..3]);
+        (0..1000).for_each(|number| {
+            let (_, state) = row(&mut set, 2);
+            set.push(write(number, state));
+        });
+        set.clear();
+        assert!(set.rooms.0.len() <= ROOMS_MAX);
     }
 
     #[test]

@@ -61,6 +61,12 @@ pub trait Access {
     /// Time that `now()` answers: microseconds since 2000-01-01 UTC, the block's.
     fn now_us(&self) -> i64;
 
+    /// Nothing yet, with room for a row of so many values that is to be inserted.
+    #[inline]
+    fn room(&mut self, columns: usize) -> Vec<Value> {
+        Vec::with_capacity(columns)
+    }
+
     /// A key that will be read soon.
     fn prefetch(&mut self, _table: TableId, _key: &Key) {}
 }

@@ -208,7 +208,11 @@ impl Frame {
 
     pub(crate) fn merge(&mut self, phis: &[Phi], taken: bool) -> Result<(), Error> {
         for phi in phis {
-            let value = self.eval(if taken { &phi.then } else { &phi.otherwise })?;
+            let from = if taken { &phi.then } else { &phi.otherwise };
+            let value = match from {
+                Expr::Reg(register) => self.get(*register).copied(),
+                _ => self.eval(from)?,
+            };
             self.set(phi.out, value);
         }
         Ok(())
@@ -216,14 +220,20 @@ impl Frame {
 
     /// A whole row from its visible values.
     pub(crate) fn row(&self, values: &[Expr], hidden: Option<Value>) -> Result<Row, Error> {
-        let row = self.unpaid_row(values, hidden)?;
+        let room = Vec::with_capacity(values.len() + usize::from(hidden.is_some()));
+        let row = self.unpaid_row(room, values, hidden)?;
         self.meter.hold_row(&row)?;
         Ok(row)
     }
 
-    /// The same for one that pays when it knows what becomes of it.
-    pub(crate) fn unpaid_row(&self, values: &[Expr], hidden: Option<Value>) -> Result<Row, Error> {
-        let mut row = Vec::with_capacity(values.len() + usize::from(hidden.is_some()));
+    /// The same for one that pays when it knows what becomes of it, in the room that there is for
+    /// it.
+    pub(crate) fn unpaid_row(
+        &self,
+        mut row: Vec<Value>,
+        values: &[Expr],
+        hidden: Option<Value>,
+    ) -> Result<Row, Error> {
         for value in values {
             row.push(self.eval(value)?);
         }

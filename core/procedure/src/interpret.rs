@@ -173,7 +173,8 @@ pub(crate) fn run_row_step<A: Access>(
         Step::Update { .. } => run_update(step, frame, access)?,
         Step::Insert { table, key, hidden_row_id, values, inserted } => {
             let hidden = hidden_row_id.then(|| Value::Uuid(access.next_row_id()));
-            let row = frame.unpaid_row(values, hidden)?;
+            let room = access.room(values.len() + usize::from(*hidden_row_id));
+            let row = frame.unpaid_row(room, values, hidden)?;
             frame.meter.pay_insert(&row)?;
             let key = row_key(*table, key, &row)?;
             let added = access.insert(*table, key, row)?;
@@ -212,7 +213,8 @@ fn run_update<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Resu
     };
     let present = match frame.key(key)? {
         Some(key) => {
-            let mut values = SmallVec::new();
+            // Where they are many, their room is made once.
+            let mut values = Inputs::with_capacity(inputs.len());
             for input in inputs {
                 values.push(frame.eval(input)?);
             }
