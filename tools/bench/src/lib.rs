@@ -40,6 +40,7 @@ pub mod canonical;
 pub mod contention;
 pub mod freezing;
 pub mod htap;
+pub mod limit;
 pub mod logging;
 mod measurement;
 pub mod misnamed;

@@ -191,22 +191,22 @@ fn timed(
     Ok(())
 }
 
-struct Spent {
-    wall: Duration,
-    cpu: Duration,
+pub struct Spent {
+    pub wall: Duration,
+    pub cpu: Duration,
 }
 
-struct Stopwatch {
+pub struct Stopwatch {
     began: Instant,
     cpu: Duration,
 }
 
 impl Stopwatch {
-    fn start() -> Stopwatch {
+    pub fn start() -> Stopwatch {
         Stopwatch { cpu: cpu_time(), began: Instant::now() }
     }
 
-    fn stop(&self) -> Spent {
+    pub fn stop(&self) -> Spent {
         Spent { wall: self.began.elapsed(), cpu: cpu_time() - self.cpu }
     }
 }

@@ -34,6 +34,9 @@ pub enum Special {
         #[arg(long)]
         smoke: bool,
     },
+    /// What one core gets out of the tables by hand-written transactions, without interpreter or
+    /// protocol, and how much of it protocols reach.
+    Limit(LimitOf),
     /// Measure a figure of a paper again, beside its numbers; without a name, list them.
     Figure(Figure),
     /// Transactions at a set rate, simulated and signed by two organisations' nodes, ordered,
@@ -47,6 +50,49 @@ pub enum Special {
     /// Writers and dashboards on one node: what each side gets, alone and together.
     #[cfg(feature = "analytics")]
     Htap(Htap),
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct LimitOf {
+    /// Whose limit: tpcc (NewOrder and Payment) or ycsb, as `name` or `name:setting=value:…`.
+    #[arg(default_value = "tpcc")]
+    pub workload: Workload,
+    /// Protocols to compare with it.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "serial,quecc,silo")]
+    pub protocol: Vec<String>,
+    /// Skew of the keys, where the workload has one.
+    #[arg(long, value_name = "THETA", default_value_t = 0.0)]
+    pub theta: f64,
+    /// Threads of the protocols; by hand it is one.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub threads: usize,
+    /// Transactions of a run.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub transactions: usize,
+    /// Runs of each; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub repetitions: usize,
+    /// Only see whether it works: allow a build without optimisation.
+    #[arg(long)]
+    pub smoke: bool,
+}
+
+impl LimitOf {
+    pub fn plan(&self) -> Plan {
+        let workload = match self.workload.name() {
+            "tpcc" => self.workload.clone().with("mix", "neworder-payment"),
+            _ => self.workload.clone(),
+        };
+        Plan {
+            workloads: vec![workload],
+            protocols: self.protocol.clone(),
+            thetas: vec![self.theta],
+            threads: vec![self.threads],
+            transactions: self.transactions,
+            repetitions: self.repetitions,
+            ..Plan::default()
+        }
+    }
 }
 
 #[derive(Args, Debug, Clone)]

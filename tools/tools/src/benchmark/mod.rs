@@ -27,6 +27,7 @@ pub fn run(arguments: &Bench, output: Output) -> Result<Exit> {
     let done = match &arguments.special {
         None => compare(&arguments.comparison, output),
         Some(Special::Canonical { smoke }) => run_canonical(*smoke, output),
+        Some(Special::Limit(arguments)) => limit(arguments, output),
         Some(Special::Figure(arguments)) => figures(arguments, output),
         Some(Special::Network(arguments)) => network::run(arguments, output),
         Some(Special::Scripts(arguments)) => scripts::run(arguments),
@@ -108,6 +109,19 @@ fn run_canonical(smoke: bool, output: Output) -> Result<Exit> {
     }
     let measurements: Vec<_> = numbers.into_iter().map(|number| number.measurement).collect();
     Ok(verdict(&measurements))
+}
+
+fn limit(arguments: &arguments::LimitOf, output: Output) -> Result<Exit> {
+    refuse_a_debug_build(arguments.smoke)?;
+    let plan = arguments.plan();
+    let mut progress = Progress::new(plan.repetitions * (plan.cells().len() + 1));
+    let limit = bench::limit::measure(&plan, &mut |done, _, what| progress.set(done, what))?;
+    progress.finish();
+    match output {
+        Output::Text => print!("{}", limit.table().render()),
+        Output::Json => println!("{}", serde_json::to_string(&limit)?),
+    }
+    Ok(verdict(&limit.measurements))
 }
 
 fn cores() -> usize {
