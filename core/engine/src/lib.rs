@@ -42,7 +42,7 @@ pub use checkpoint::PassedOver;
 pub use client::{Executed, Member, Replica, Request, Waiting};
 pub use clock::{Clock, ClockBound, SteadyClock};
 pub use journal::Journal;
-pub use live::{Checkpoints, Engine, EngineOptions, Submitted, Submitter, Withdrawal};
+pub use live::{Checkpoints, Draft, Engine, EngineOptions, Submitted, Submitter, Withdrawal};
 pub use observer::{BlockEvent, NoObserver, Observer};
 pub use order::{Seed, Status as KeyStatus};
 pub use queue::BlockLimits;

@@ -159,7 +159,7 @@ pub fn approvals_suffice(language: &dyn Language, view: &View<'_>) -> Result<Opt
         Err(error) if lacks(&error) => return Err(error),
         work => Arc::new(work.unwrap_or_else(Work::Void)),
     };
-    Ok(Some(Compiled { work, schema_version }))
+    Ok(Some(Compiled { work, schema_version, agreed: true }))
 }
 
 /// Whether the arguments of a call or a statement, which a client has encoded by itself, are of the

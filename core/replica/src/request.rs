@@ -17,6 +17,8 @@ use crate::transaction::Body;
 pub struct Compiled {
     pub work: Arc<Work>,
     pub schema_version: u64,
+    /// Whether the envelope's approvals were judged with it, and are what policies ask for.
+    pub agreed: bool,
 }
 
 /// Where a transaction stands in the ledger, and how it ended. Sent only when its block is durable.

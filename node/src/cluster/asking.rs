@@ -17,8 +17,9 @@
 //!
 //! *Bounds.* [`AT_A_TIME_MAX`] requests to a member at a time: the calls that the order needs find
 //! room beside them; one, after it was silent. Of [`PROPOSALS_MAX`] proposals each, or a first one
-//! and others of [`REQUEST_BYTES_MAX`]. A proposal waits for [`PATIENCE`], then for an answer for
-//! [`ANSWERED_IN`]; as many wait as sessions do.
+//! and others of [`REQUEST_BYTES_MAX`]. A proposal waits for a member that answers others, which is busy,
+//! for [`WAITS_MAX`]; for one that answers nothing for [`PATIENCE`]; then for an answer for
+//! [`ANSWERED_IN`]. As many wait as sessions do, each as long as its client lets it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -49,6 +50,9 @@ const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// A transaction as long as it may run, behind others of its request, and the way.
 const ANSWERED_IN: Duration = Duration::from_secs(6);
 
+/// For a member that is busy.
+const WAITS_MAX: Duration = Duration::from_secs(30);
+
 /// Signatures that an answer is looked at for.
 const SIGNED_MAX: usize = 4;
 
@@ -76,6 +80,8 @@ struct Line {
     watched: bool,
     /// The last request was not answered.
     silent: bool,
+    /// When one was last.
+    answered: Option<Instant>,
 }
 
 impl Line {
@@ -111,7 +117,10 @@ impl Line {
 
     /// Those that have waited too long.
     fn expired(&mut self, now: Instant) -> Vec<Asked> {
-        let is_old = |asked: &Asked| now.duration_since(asked.since) >= PATIENCE;
+        let waited = |asked: &Asked| now.duration_since(asked.since);
+        let is_dead = self.answered.is_none_or(|last| now.duration_since(last) >= PATIENCE);
+        let patience = if is_dead { PATIENCE } else { WAITS_MAX };
+        let is_old = |asked: &Asked| waited(asked) >= patience;
         let count = self.waiting.iter().take_while(|asked| is_old(asked)).count();
         self.waiting.drain(..count).collect()
     }
@@ -146,14 +155,10 @@ impl Gathering {
 impl Endorsers for Gathering {
     fn ask(
         &self,
-        envelope: Bytes,
+        (envelope, id): (Bytes, Hash),
         approves: bool,
     ) -> BoxStream<'static, (String, Result<Signature>)> {
         let Gathering(lines) = self;
-        let id = match order::id_of_encoded(&envelope) {
-            Ok(id) => id,
-            Err(error) => return stream::iter([(THIS_NODE.to_owned(), Err(error))]).boxed(),
-        };
         let members: Vec<u64> =
             lines.peers.members().now().0.into_keys().filter(|it| *it != lines.id).collect();
         let (reply, mut gathered) = mpsc::channel(members.len() + 1);
@@ -270,6 +275,7 @@ impl Drop for Ended<'_> {
         if let Some(line) = self.lines.lines.lock().get_mut(&self.member) {
             debug_assert!(line.under_way > 0, "each request ends once");
             (line.under_way, line.silent) = (line.under_way.saturating_sub(1), self.silent);
+            line.answered = if self.silent { line.answered } else { Some(Instant::now()) };
         }
     }
 }
@@ -385,6 +391,26 @@ mod tests {
         wait(&mut line);
         line.under_way = 0;
         assert_eq!(line.take(now).len(), 1);
+    }
+
+    /// It is not lost to those that it waits behind, as long as these are answered.
+    #[test]
+    fn a_busy_member_is_waited_for_and_a_dead_one_is_not() {
+        let now = Instant::now();
+        let (mut line, _kept) = line(&[1], now);
+        line.under_way = AT_A_TIME_MAX;
+        for seconds in 1..WAITS_MAX.as_secs() {
+            let then = now + Duration::from_secs(seconds);
+            line.answered = Some(then);
+            assert!(line.expired(then).is_empty(), "after {seconds} s");
+        }
+        line.answered = Some(now + WAITS_MAX);
+        assert_eq!(line.expired(now + WAITS_MAX).len(), 1, "but not for ever");
+        let (asked, _answers) = asked(1, now);
+        line.waiting.push_back(asked);
+        line.answered = Some(now + BESIDE);
+        assert!(line.expired(now + PATIENCE).is_empty());
+        assert_eq!(line.expired(now + BESIDE + PATIENCE).len(), 1, "it answers nothing any more");
     }
 
     #[test]

@@ -10,9 +10,10 @@
 //! block which an envelope has seen waits for it within the same time.
 //!
 //! *Bounds.* [`AT_A_TIME_MAX`] requests are simulated here for others at a time, each by one
-//! thread, of which one member has [`OF_ONE_MAX`] at most; [`WAITING_MAX`] wait, [`PATIENCE`] each.
-//! A further one is refused, as is any before the node has started. What a request may hold, and
-//! how all of it is written: [`endorsement_messages`](super::endorsement_messages).
+//! thread, of which one member has [`OF_ONE_MAX`] at most; [`WAITING_MAX`] wait, [`PATIENCE`] each,
+//! and are to be asked again then. A further one is refused, as is any before the node has started.
+//! What a request may hold, and how all of it is written:
+//! [`endorsement_messages`](super::endorsement_messages).
 
 use std::collections::HashMap;
 use std::io;
@@ -82,7 +83,10 @@ impl Endorsing {
             let _queued = queued.map_err(|_| io::ErrorKind::ResourceBusy)?;
             let envelopes = envelopes_of(request)?;
             let places = async { (of_member.acquire_owned().await, room.acquire_owned().await) };
-            let places = timeout(PATIENCE, places).await.map_err(io::Error::other)?;
+            let Ok(places) = timeout(PATIENCE, places).await else {
+                let later: Vec<Said> = envelopes.iter().map(|_| Said::Later).collect();
+                return Ok(answer_of(&later));
+            };
             let database = database.ok_or(io::ErrorKind::NotConnected)?;
             let endorse = move || {
                 let _places = places;

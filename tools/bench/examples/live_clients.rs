@@ -129,7 +129,7 @@ fn client_of(
         let schema_version = language.schema_version();
         let work = Arc::new(language.compile(transaction)?);
         let began = Instant::now();
-        let compiled = Compiled { work, schema_version };
+        let compiled = Compiled { work, schema_version, agreed: false };
         engine.submit(TALLY, &asked, Some(compiled))?.blocking_recv()??;
         latencies.record(began.elapsed().as_micros() as u64)?;
     }

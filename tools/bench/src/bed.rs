@@ -254,7 +254,8 @@ impl Bed {
         let draft = |call: Call| {
             let procedure = names[call.procedure].to_owned();
             let body = Body::call(procedure, call.arguments.clone());
-            let compiled = Compiled { work: work_of(&programs, call), schema_version };
+            let compiled =
+                Compiled { work: work_of(&programs, call), schema_version, agreed: false };
             Draft { body, compiled }
         };
         Ok(self.calls(plan).map(draft).collect())

@@ -127,7 +127,7 @@ fn run_unguarded(epoch: &OpenEpoch, first: Taken, queue: &Queue, language: &dyn 
 fn compiled(mut request: Request, verdict: Verdict, language: &dyn Language) -> Member {
     let version = language.schema_version();
     let work = match request.compiled.take() {
-        Some(Compiled { work, schema_version }) if schema_version == version => work,
+        Some(Compiled { work, schema_version, .. }) if schema_version == version => work,
         _ => Arc::new(compile_request(language, &request.envelope)),
     };
     Member { request, verdict, work }

@@ -55,6 +55,7 @@
 mod arriving;
 mod caught_up;
 mod memory;
+mod numbers;
 mod options;
 mod sequencer;
 mod shared;
@@ -70,8 +71,8 @@ use ledger::{Hash, LedgerId, Parameters};
 use procedure::Budget;
 use replica::transaction::Asked;
 use replica::{
-    Compiled, Completion, Head, KeyStanding, Language, ProvableState, Skipped, shown_parameter,
-    unknown_parameter,
+    Compiled, Completion, Head, KeyStanding, Language, ProvableState, Skipped, Transaction,
+    shown_parameter, unknown_parameter,
 };
 use storage::{Snapshot, Store};
 use tokio::sync::oneshot;
@@ -89,8 +90,8 @@ use crate::retention::Retention;
 
 pub use options::{Checkpoints, EngineOptions};
 use sequencer::{Sequencer, cadence_of, rules_of};
+pub use shared::{Draft, Submitted, Submitter};
 use shared::{Errand, Given, Shared, shutting_down};
-pub use shared::{Submitted, Submitter};
 
 /// What became of a transaction that was to be taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -191,8 +192,16 @@ impl Engine {
         self.shared.submit_signed(envelope, own)
     }
 
+    /// What an envelope of this node's would ask for, before there is one.
+    ///
+    /// # Errors
+    /// 28000: its user has to sign it. It can be none.
+    pub fn proposal(&self, submitter: Submitter<'_>, request: &[u8]) -> Result<Transaction, Error> {
+        self.shared.proposal(submitter, request)
+    }
+
     /// An envelope of this node's that is not handed in: what has seen that block, for others to
-    /// agree to.
+    /// agree to. However long they take, its number is not too old before it is dropped.
     ///
     /// # Errors
     /// It can be none.
@@ -201,8 +210,22 @@ impl Engine {
         submitter: Submitter<'_>,
         request: &[u8],
         seen_height: Height,
-    ) -> Result<bytes::Bytes, Error> {
+    ) -> Result<Draft, Error> {
         self.shared.draft(submitter, request, seen_height)
+    }
+
+    /// Hands a draft in with approvals, each of which was found right. `compiled`: what it runs, if
+    /// they are all that policies ask for under that schema.
+    ///
+    /// # Errors
+    /// 42T01: they are not all.
+    pub fn submit_draft(
+        &self,
+        draft: Draft,
+        approvals: &[order::Signature],
+        compiled: Option<Compiled>,
+    ) -> Result<Submitted, Error> {
+        self.shared.submit_draft(draft, approvals, compiled)
     }
 
     /// The key that this node signs by.

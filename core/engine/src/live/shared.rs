@@ -17,8 +17,9 @@ use replica::limits::Limits;
 use replica::request::EXPIRY_US;
 use replica::transaction::{Asked, ROLE};
 use replica::{
-    Body, Compiled, Completion, Head, KeyStanding, Language, Party, ProvableState, Skipped, Wanted,
-    approvals_suffice, arguments_fit, check_first_order, signers_may, too_large,
+    Body, Compiled, Completion, Head, KeyStanding, Language, Party, ProvableState, Skipped,
+    Transaction, Wanted, approvals_suffice, arguments_fit, check_first_order, signers_may,
+    too_large,
 };
 use storage::Store;
 use tokio::sync::{oneshot, watch};
@@ -36,6 +37,7 @@ use crate::retention::Retention;
 use crate::watchdog::Watchdog;
 
 use super::memory::MemoryBound;
+use super::numbers::{Number, Numbers};
 use super::options::{Checkpoints, EngineOptions};
 
 /// The submitter of a transaction, and the key that it comes under.
@@ -55,6 +57,17 @@ pub struct Submitted {
     /// See [`Engine::submit`](super::Engine::submit).
     pub answer: oneshot::Receiver<Result<Completion, Error>>,
     pub(super) number: u64,
+    /// Of a draft, as long as its end is waited for.
+    pub(super) _open: Option<Number>,
+}
+
+/// An envelope that is not handed in yet, since others have to agree to it first.
+pub struct Draft {
+    pub envelope: bytes::Bytes,
+    /// What they sign.
+    pub id: Hash,
+    /// `None`: it is named by a key.
+    number: Option<Number>,
 }
 
 /// Under which the engine itself asks for something.
@@ -80,6 +93,10 @@ pub(super) struct Shared {
     /// Of this start's envelopes, which it numbers.
     pub submitter: [u8; 16],
     pub sequence: AtomicU64,
+    /// Those of drafts.
+    pub numbers: Arc<Numbers>,
+    /// By which what was handed in otherwise is withdrawn: from 2^63 on, where no envelope's is.
+    pub handed_in: AtomicU64,
     /// Height and time of the last published block.
     pub released: AtomicU64,
     pub released_us: AtomicI64,
@@ -148,10 +165,13 @@ impl Shared {
         }
         let mut of_head = [0; 16];
         of_head.copy_from_slice(&head.hash[..16]);
+        let submitter = options.submitter.unwrap_or(of_head);
         let shared = Shared {
             ledger_id: replica.ledger_id(),
-            submitter: options.submitter.unwrap_or(of_head),
+            submitter,
             sequence: AtomicU64::new(0),
+            numbers: Numbers::new(submitter),
+            handed_in: AtomicU64::new(1 << 63),
             released: AtomicU64::new(head.height),
             released_us: AtomicI64::new(head.time_us),
             expiry_us: AtomicI64::new(expiry_us(allowed)),
@@ -224,15 +244,17 @@ impl Shared {
         asked: &Asked,
         compiled: Option<Compiled>,
     ) -> Result<Submitted, Error> {
-        self.check_takes(asked)?;
         let Asked { request, barrier, .. } = asked;
+        self.check_takes(request, asked.takes())?;
         // Replay tells such a transaction by its bytes, so it must never run as a program here.
         let compiled = compiled.filter(|_| *barrier == Barrier::None);
         let shared = self;
         let number = shared.draw();
         let seen = shared.released.load(Ordering::Acquire);
         let read = |number| {
-            let envelope = shared.envelope(submitter, number, (request, seen))?;
+            let sequence = Submission::Sequence { submitter: shared.submitter, sequence: number };
+            let submission = submitter.key.map_or(sequence, Submission::Key);
+            let envelope = shared.envelope(submitter, submission, (request, seen))?;
             // Said at once what each replica would say.
             if shared.language.asks_for_approvals() {
                 approvals_suffice(&*shared.language, &envelope.view()?)?;
@@ -272,7 +294,7 @@ impl Shared {
             let what = "no client can ask for this";
             return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
         }
-        self.check_takes(&asked)?;
+        self.check_takes(view.request, asked.takes())?;
         self.check_not_expired(&view, "ordered")?;
         envelope.check_signatures()?;
         signers_may(&*self.language, &view)?;
@@ -282,9 +304,14 @@ impl Shared {
             approvals_suffice(&*self.language, &view)?;
         }
         drop(view);
-        let (ticket, submitted) = ticket(self.draw(), envelope, None, asked.barrier);
+        let (ticket, submitted) = ticket(self.handed_in(), envelope, None, asked.barrier);
         self.queue.push(ticket, Ok)?;
         Ok(submitted)
+    }
+
+    /// A number that a ticket may have, and no envelope.
+    fn handed_in(&self) -> u64 {
+        self.handed_in.fetch_add(1, Ordering::Relaxed)
     }
 
     /// An envelope of that user that bears no signature, with this node's where that is wanted.
@@ -307,15 +334,71 @@ impl Shared {
         Ok(Some(EnvelopeBytes::read(view.encode()?)))
     }
 
-    /// An envelope that is not handed in yet, since others have to agree to it first.
+    /// See [`Engine::proposal`](super::Engine::proposal).
+    pub fn proposal(
+        &self,
+        Submitter { principal, role, seed, .. }: Submitter<'_>,
+        request: &[u8],
+    ) -> Result<Transaction, Error> {
+        let mut signers = Vec::new();
+        if self.language.asks_for_signatures() {
+            let party = Party { principal, role };
+            let wanted = self.language.wanted_signature(party);
+            signers.extend(self.node_key().filter(|_| wanted == Wanted::Node));
+            self.language.check_signers(party, &signers)?;
+        }
+        let settings = role.map(|role| (ROLE.to_owned(), role.to_owned())).into_iter().collect();
+        let (user, approvers) = (principal.to_owned(), Vec::new());
+        let body = Body::from_request(request)?;
+        Ok(Transaction { user, settings, seed, signers, approvers, body })
+    }
+
+    /// See [`Engine::draft`](super::Engine::draft).
     pub fn draft(
         &self,
         submitter: Submitter<'_>,
         request: &[u8],
         seen_height: Height,
-    ) -> Result<bytes::Bytes, Error> {
-        let drawn = self.envelope(submitter, self.draw(), (request, seen_height))?;
-        drawn.view()?.encode()
+    ) -> Result<Draft, Error> {
+        let number = submitter.key.is_none().then(|| self.numbers.draw());
+        let submission = match (&number, submitter.key) {
+            (Some(Number { submitter, sequence, .. }), _) => {
+                Submission::Sequence { submitter: *submitter, sequence: *sequence }
+            }
+            (None, key) => Submission::Key(key.unwrap_or_default()),
+        };
+        let envelope = self.envelope(submitter, submission, (request, seen_height))?;
+        Ok(Draft { id: envelope.id()?, envelope: envelope.into_bytes(), number })
+    }
+
+    /// See [`Engine::submit_draft`](super::Engine::submit_draft).
+    pub fn submit_draft(
+        &self,
+        draft: Draft,
+        approvals: &[Signature],
+        compiled: Option<Compiled>,
+    ) -> Result<Submitted, Error> {
+        let approvals = approvals.iter();
+        let approvals =
+            approvals.map(|it| Signature { key_id: it.key_id, bytes: &it.bytes[..] }).collect();
+        let whole = View { approvals, ..View::read(&draft.envelope)? };
+        self.check_not_expired(&whole, "ordered")?;
+        let envelope = whole.encode()?;
+        let most = self.envelope_bytes_max.load(Ordering::Acquire);
+        if envelope.len() > most {
+            return Err(too_large(envelope.len(), most));
+        }
+        let envelope = EnvelopeBytes::read(envelope).signed_here();
+        debug_assert_eq!(envelope.id().ok(), Some(draft.id), "it is what they have agreed to");
+        self.check_takes(whole.request, true)?;
+        let is_agreed = compiled.as_ref().is_some_and(|it| it.agreed);
+        let compiled = match is_agreed || !self.language.asks_for_approvals() {
+            true => compiled,
+            false => approvals_suffice(&*self.language, &whole)?,
+        };
+        let (ticket, submitted) = ticket(self.handed_in(), envelope, compiled, Barrier::None);
+        self.queue.push(ticket, Ok)?;
+        Ok(Submitted { _open: draft.number, ..submitted })
     }
 
     /// The key that this node signs by.
@@ -365,9 +448,8 @@ impl Shared {
         }
     }
 
-    /// Whether there is room for it now.
-    fn check_takes(&self, asked: &Asked) -> Result<(), Error> {
-        let Asked { request, .. } = asked;
+    /// Whether there is room for it now; `takes`: whether it may take room in memory.
+    fn check_takes(&self, request: &[u8], takes: bool) -> Result<(), Error> {
         if let Some(why) = self.ledger.fullness() {
             let hint = "Make room on the disk; the node goes on by itself then.";
             return Err(Error::new(SqlState::DISK_FULL, "the disk is full")
@@ -378,7 +460,7 @@ impl Shared {
             let what = "no session can skip a block";
             return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
         }
-        if asked.takes() {
+        if takes {
             self.memory.check(&self.store)?;
         }
         match &self.clock_guard {
@@ -438,17 +520,13 @@ impl Shared {
         self.sequence.load(Ordering::Relaxed) - number < WINDOW / 2
     }
 
-    /// An envelope of this node's, which is ordered in the next batch.
+    /// An envelope of this node's, of that name.
     fn envelope(
         &self,
         submitter: Submitter<'_>,
-        sequence: u64,
+        submission: Submission<&str>,
         (request, seen_height): (&[u8], Height),
     ) -> Result<EnvelopeBytes, Error> {
-        let submission = match submitter.key {
-            Some(key) => Submission::Key(key),
-            None => Submission::Sequence { submitter: self.submitter, sequence },
-        };
         // The times of blocks do not run back with the clock.
         let now_us = (self.clock)().max(self.released_us.load(Ordering::Acquire));
         let mut envelope = View {
@@ -525,7 +603,8 @@ fn ticket(
 ) -> (Ticket, Submitted) {
     let (reply, answer) = oneshot::channel();
     let waiting = Waiting { arrived: Instant::now(), reply };
-    (Ticket { number, envelope, compiled, barrier, waiting }, Submitted { answer, number })
+    let submitted = Submitted { answer, number, _open: None };
+    (Ticket { number, envelope, compiled, barrier, waiting }, submitted)
 }
 
 pub(super) fn shutting_down() -> Error {

@@ -232,7 +232,7 @@ impl<'a> Source<'a> {
         let schema_version = self.language.schema_version();
         for request in requests {
             let work = Arc::new(compile_request(&*self.language, &request.envelope));
-            request.compiled = Some(Compiled { work, schema_version });
+            request.compiled = Some(Compiled { work, schema_version, agreed: false });
         }
     }
 

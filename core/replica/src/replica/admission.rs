@@ -113,7 +113,8 @@ impl AdmissionControl {
     }
 
     /// Whether an envelope may run, which then stands at `origin`. `Err`: it may not. Its program
-    /// is left in `compiled` where it had to be looked at.
+    /// is left in `compiled` where it had to be looked at; one that this node has judged under the
+    /// same schema is not looked at again.
     pub(super) fn admit(
         &mut self,
         origin: Origin,
@@ -134,7 +135,11 @@ impl AdmissionControl {
             envelope.check_signatures()?;
             signers_may(&*self.language, &view)?;
         }
+        let is_judged = |program: &Compiled| {
+            program.agreed && program.schema_version == self.language.schema_version()
+        };
         if self.asks_for_approvals
+            && !compiled.as_ref().is_some_and(is_judged)
             && let Some(program) = approvals_suffice(&*self.language, &view)?
         {
             *compiled = Some(program);

@@ -157,7 +157,7 @@ impl<T> Replica<T> {
             let current = |c: &Compiled| c.schema_version == schema_version;
             if !request.compiled.as_ref().is_some_and(current) {
                 let work = Arc::new(compile_request(&*self.language, &request.envelope));
-                request.compiled = Some(Compiled { work, schema_version });
+                request.compiled = Some(Compiled { work, schema_version, agreed: false });
             }
         }
     }

@@ -319,6 +319,19 @@ fn changed(
     other.collect()
 }
 
+/// A transaction that was simulated on a snapshot.
+pub(super) struct Proposed {
+    /// Its own program.
+    pub proposal: Work,
+    /// What it has come to.
+    pub endorsed: Endorsed,
+    /// The program that its block runs instead.
+    pub again: Work,
+    pub answer: ProgramResult,
+    /// Whether all check functions say yes.
+    pub approves: Result<bool>,
+}
+
 impl Session {
     /// `SELECT tally_propose(envelope)`: an envelope of the same user, number and expiry, that
     /// holds what the other asks for, and what this node has come to.
@@ -353,7 +366,7 @@ impl Session {
                 .with_detail(format!("The envelope is one of role \"{}\".", asked.principal)));
         }
         let transaction = Transaction::of(&asked)?;
-        let (endorsed, ..) =
+        let Proposed { endorsed, .. } =
             self.proposed(&transaction, snapshot, (view.versioned.ledger(), &[]))?;
         let request = Body::Endorsed(Box::new(endorsed)).to_request();
         let proposed = order::View {
@@ -373,14 +386,13 @@ impl Session {
         transaction_frame(&self.guard)
     }
 
-    /// What a transaction comes to on a snapshot, what it answers, and whether all of `looks`,
-    /// which are asked then, say yes to it.
+    /// What a transaction comes to on a snapshot; `looks` are asked then.
     pub(super) fn proposed(
         &mut self,
         transaction: &Transaction,
         snapshot: &Snapshot,
         (versioned, looks): (&Versioned, &[Work]),
-    ) -> Result<(Endorsed, ProgramResult, Result<bool>)> {
+    ) -> Result<Proposed> {
         let of_program = matches!(
             transaction.body,
             Body::Statement(_) | Body::Call(_) | Body::Load(_) | Body::Interactive { .. }
@@ -390,16 +402,16 @@ impl Session {
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
         }
         let schema = Arc::clone(&self.database.schema);
-        let work = schema.simulated(versioned, transaction)?;
+        let proposal = schema.simulated(versioned, transaction)?;
         let height = snapshot.height() + 1;
-        let now_us = work.now_us(self.head_of(snapshot)?.time_us);
+        let now_us = proposal.now_us(self.head_of(snapshot)?.time_us);
         let moment = Moment { height, position: 0, now_us };
         let catalog = snapshot.catalog();
         let mut overlay = Overlay::new(catalog.clone(), snapshot.height(), moment, Seen::default());
         let early_abort = self.database.engine.simulation_rules()?.early_abort;
         let frame = &mut self.simulation_frame();
         let run = aside(false, || {
-            let answer = run_proposal(&work, frame, &mut overlay, early_abort)?;
+            let answer = run_proposal(&proposal, frame, &mut overlay, early_abort)?;
             let of = (versioned, &transaction.body);
             let endorsed = endorsed_of(of, &answer, &mut overlay, frame.meter())?;
             // Its rows have to be such as can be written one by one.
@@ -409,10 +421,11 @@ impl Session {
             below.evaluate_all().map_err(not_one_by_one)?;
             frame.meter().refill();
             let approves = all_say_yes(looks, frame, &mut overlay).map_err(error_of);
-            Ok((endorsed, answer, approves))
+            Ok((endorsed, again, answer, approves))
         });
         snapshot.check()?;
-        run.map_err(error_of)
+        let (endorsed, again, answer, approves) = run.map_err(error_of)?;
+        Ok(Proposed { proposal, endorsed, again, answer, approves })
     }
 }
 

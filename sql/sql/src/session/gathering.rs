@@ -29,32 +29,38 @@
 //! waits for a block that is being validated, beside the runtime's workers, and holds up the next
 //! one for as long as a transaction may run in a block.
 //!
+//! *However long that takes*, it costs the client nothing but the time: the number of its envelope is
+//! kept from growing too old ([`Engine::draft`]), a busy member is waited for, and one that by then
+//! knows the time of the block no more is asked about a simulation on a newer one.
+//!
+//! [`Engine::draft`]: engine::Engine::draft
+//!
 //! *Bounds.* One envelope to each member, an answer from each, in as much time as a call among
 //! members may take. A member asks for an endorsement on behalf of its users, so that what may be
 //! endorsed is for the endorser's own check function to say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bytes::Bytes;
 use concurrency::{Outcome, Work};
 use engine::transaction::Endorsed;
-use engine::{Body, Completion, KeyId, Seed, Submitted, Submitter, Transaction};
+use engine::{Body, Compiled, Completion, Draft, KeyId, Seed, Submitted, Submitter, Transaction};
 use futures::StreamExt;
 use futures::stream;
 use identity::APPROVAL_MISSING;
 use ledger::Hash;
-use order::signed::are_approved;
+use order::signed::{APPROVERS_MAX, are_approved};
 use order::{Signature, View as Envelope};
 use procedure::{Interrupt, ProgramResult};
 use types::{Error, Result, SqlState, TableId};
 
 use super::approve::{looks_of, said_by};
+use super::endorse::Proposed;
 use super::guard::aside;
-use super::schema::Schema;
 use super::shared_state::THIS_NODE;
 use super::touched::Touched;
+use super::versioned::Versioned;
 use super::{Database, Session, View, decided};
 use crate::schema::catalog::Catalog;
 use crate::settings::session_info::SessionInfo;
@@ -77,12 +83,17 @@ pub fn endorse_for_member(database: &Arc<Database>, envelope: &[u8]) -> Result<H
     database.engine.may_approve(envelope)
 }
 
+/// How often a transaction is simulated for endorsers that have forgotten its block.
+const DRAFTS_MAX: usize = 4;
+
 /// A transaction that this node has simulated for its client.
 struct Drafted {
-    envelope: Bytes,
+    draft: Draft,
     /// What is owed to policies.
     owed: Owed,
     answer: ProgramResult,
+    /// What is run in its block, under a version of the schema.
+    work: (Arc<Work>, u64),
     /// Whether its own check function says yes.
     own: Result<()>,
 }
@@ -151,7 +162,8 @@ impl Session {
         Ok(completion)
     }
 
-    /// Simulates it, has others do the same, and hands it in.
+    /// Simulates it, has others do the same, and hands it in. One that has waited so long that an
+    /// endorser knows its block no more is simulated anew.
     async fn handed_in(
         &mut self,
         role: Option<&str>,
@@ -160,12 +172,22 @@ impl Session {
     ) -> Result<(Submitted, ProgramResult, Vec<(String, Error)>)> {
         let principal = self.info.user.clone();
         let submitter = Submitter { principal: &principal, role, key, seed };
-        let view = self.view_of(None)?;
-        let drafted =
-            self.simulating(&view, |session, view| session.drafted(request, submitter, view))?;
-        let Drafted { envelope, owed, answer, own } = drafted;
-        let (whole, refusals) = self.gathered(envelope, &owed, own).await?;
-        match self.database.engine.submit_signed(&whole, &principal) {
+        let mut drafts = 1;
+        let (drafted, gathered) = loop {
+            let view = self.view_of(None)?;
+            let mut drafted =
+                self.simulating(&view, |session, view| session.drafted(request, submitter, view))?;
+            let own = std::mem::replace(&mut drafted.own, Ok(()));
+            let gathered = self.gathered(&drafted, own).await?;
+            if !gathered.is_forgotten() || drafts == DRAFTS_MAX {
+                break (drafted, gathered);
+            }
+            drafts += 1;
+        };
+        let Drafted { draft, answer, work: (work, schema_version), .. } = drafted;
+        let Gathered { approvals, refusals, agreed } = gathered;
+        let compiled = agreed.then_some(Compiled { work, schema_version, agreed });
+        match self.database.engine.submit_draft(draft, &approvals, compiled) {
             Ok(submitted) => Ok((submitted, answer, refusals)),
             Err(error) => Err(reported(error, &refusals)),
         }
@@ -182,36 +204,30 @@ impl Session {
         let Some(snapshot) = &view.snapshot else {
             return Err(Error::unsupported("tally.endorse inside a transaction block"));
         };
-        let drafted = engine.draft(submitter, request, snapshot.height())?;
-        let transaction = Transaction::of(&Envelope::read(&drafted)?)?;
+        let transaction = engine.proposal(submitter, request)?;
         let versioned = view.versioned.ledger();
         let check = self.own_check(&versioned.catalog).and_then(|check| {
             let looks = looks_of(&versioned.catalog, &check, &transaction, true)?;
             Ok((check, looks))
         });
         let looks = check.as_ref().map_or(&[][..], |(_, looks)| looks);
-        let (endorsed, answer, approves) =
+        let Proposed { proposal, endorsed, again, answer, approves } =
             self.proposed(&transaction, snapshot, (versioned, looks))?;
-        let owed = Owed::of(&self.database.schema, view, (transaction, &endorsed))?;
+        let owed = Owed::of(versioned, (transaction, &proposal, &endorsed));
         let body = Body::Endorsed(Box::new(endorsed));
         let own = check.and_then(|(check, _)| {
             self.moment_of(&body, snapshot.height(), snapshot)?;
             said_by(&check, approves?)
         });
-        let envelope = engine.draft(submitter, &body.to_request(), snapshot.height())?;
-        let own = own.and_then(|()| engine.may_approve(&envelope).map(drop));
-        Ok(Drafted { envelope, owed, answer, own })
+        let draft = engine.draft(submitter, &body.to_request(), snapshot.height())?;
+        debug_assert!(own.is_err() || engine.node_key().is_some(), "it is one of an organisation");
+        Ok(Drafted { draft, owed, answer, work: (Arc::new(again), versioned.version), own })
     }
 
-    /// The same envelope with the approvals that its policies need, as far as they are to be had,
-    /// and why others are not.
-    async fn gathered(
-        &mut self,
-        envelope: Bytes,
-        owed: &Owed,
-        own: Result<()>,
-    ) -> Result<(Bytes, Vec<(String, Error)>)> {
-        let id = Envelope::read(&envelope)?.id()?;
+    /// The approvals that its policies need, as far as they are to be had, and why others are not.
+    async fn gathered(&mut self, drafted: &Drafted, own: Result<()>) -> Result<Gathered> {
+        let Drafted { draft, owed, .. } = drafted;
+        let id = draft.id;
         let engine = Arc::clone(&self.database.engine);
         let (guard, mut gathered) = (Arc::clone(&self.guard), Gathered::default());
         let approves = own.is_ok();
@@ -220,9 +236,9 @@ impl Session {
         }
         let endorsers = self.database.shared_state.endorsers.get();
         let own_key = engine.node_key().filter(|_| approves);
-        let is_enough = own_key.is_some() && owed.are_met_by(own_key.iter());
+        let is_enough = own_key.is_some() && owed.are_met_by(own_key.into_iter());
         let mut others = match endorsers {
-            Some(endorsers) if !is_enough => endorsers.ask(envelope.clone(), approves),
+            Some(endorsers) if !is_enough => endorsers.ask((draft.envelope.clone(), id), approves),
             _ => {
                 if approves {
                     let signed = engine.approve_all(&[id])?.into_iter();
@@ -231,7 +247,8 @@ impl Session {
                 stream::empty().boxed()
             }
         };
-        while !owed.are_met_by(gathered.approvals.keys()) {
+        gathered.agreed = owed.are_met_by(gathered.approvers());
+        while !gathered.agreed {
             guard.check()?;
             let answer = tokio::select! {
                 biased;
@@ -240,13 +257,9 @@ impl Session {
             };
             let Some((name, answer)) = answer else { break };
             gathered.add(name, answer, &id);
+            gathered.agreed = owed.are_met_by(gathered.approvers());
         }
-        let Gathered { approvals, refusals } = gathered;
-        let approvals = approvals.iter().take(order::signed::APPROVERS_MAX);
-        let approvals =
-            approvals.map(|(key_id, bytes)| Signature { key_id: *key_id, bytes: &bytes[..] });
-        let approvals = approvals.collect();
-        Ok((Envelope { approvals, ..Envelope::read(&envelope)? }.encode()?, refusals))
+        Ok(gathered)
     }
 }
 
@@ -260,21 +273,19 @@ struct Owed {
 
 impl Owed {
     fn of(
-        schema: &Schema,
-        view: &View,
-        (proposal, endorsed): (Transaction, &Endorsed),
-    ) -> Result<Owed> {
-        let versioned = view.versioned.ledger();
+        versioned: &Versioned,
+        (transaction, proposal, endorsed): (Transaction, &Work, &Endorsed),
+    ) -> Owed {
         let written = endorsed.writes.iter().map(|write| write.table).collect();
-        let mut touched = Touched::by_name(&proposal.body);
-        touched.by_program(&schema.simulated(versioned, &proposal)?);
-        let signers = proposal.signers;
-        Ok(Owed { catalog: Arc::clone(&versioned.catalog), touched, written, signers })
+        let mut touched = Touched::by_name(&transaction.body);
+        touched.by_program(proposal);
+        let signers = transaction.signers;
+        Owed { catalog: Arc::clone(&versioned.catalog), touched, written, signers }
     }
 
     /// As the transaction's block will judge it.
-    fn are_met_by<'a>(&self, approvers: impl Iterator<Item = &'a KeyId>) -> bool {
-        let (catalog, approvers) = (&self.catalog, approvers.copied().collect::<Vec<_>>());
+    fn are_met_by(&self, approvers: impl Iterator<Item = KeyId>) -> bool {
+        let (catalog, approvers) = (&self.catalog, approvers.collect::<Vec<_>>());
         let agreed = catalog.agreed(&self.signers, &approvers);
         let written = self.written.iter().copied();
         self.touched.check(catalog, &agreed).is_ok()
@@ -285,12 +296,25 @@ impl Owed {
 /// What was answered.
 #[derive(Default)]
 struct Gathered {
-    approvals: BTreeMap<KeyId, Bytes>,
+    /// Ascending by key, each right.
+    approvals: Vec<Signature>,
     /// By whom.
     refusals: Vec<(String, Error)>,
+    /// The approvals are what policies ask for.
+    agreed: bool,
 }
 
 impl Gathered {
+    /// Approvals are missing, and for one of them it came too late.
+    fn is_forgotten(&self) -> bool {
+        let forgotten = |(_, why): &(String, Error)| why.code() == SqlState::SNAPSHOT_TOO_OLD;
+        !self.agreed && self.refusals.iter().any(forgotten)
+    }
+
+    fn approvers(&self) -> impl Iterator<Item = KeyId> {
+        self.approvals.iter().map(|approval| approval.key_id)
+    }
+
     fn add(&mut self, name: String, answer: Result<Signature>, id: &Hash) {
         let right = answer.and_then(|answer| {
             let asked = Signature { key_id: answer.key_id, bytes: &answer.bytes[..] };
@@ -303,7 +327,14 @@ impl Gathered {
             }
         });
         match right {
-            Ok(Signature { key_id, bytes }) => drop(self.approvals.insert(key_id, bytes)),
+            Ok(_) if self.approvals.len() == APPROVERS_MAX => {}
+            Ok(approval) => {
+                let place = self.approvals.binary_search_by_key(&approval.key_id, |it| it.key_id);
+                match place {
+                    Ok(known) => self.approvals[known] = approval,
+                    Err(place) => self.approvals.insert(place, approval),
+                }
+            }
             Err(error) => self.refusals.push((name, error)),
         }
     }

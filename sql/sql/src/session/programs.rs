@@ -377,8 +377,10 @@ impl Session {
             return self.submit_endorsed(role, &asked.request, seed).await;
         }
         let certified = self.certificates()?;
-        let compiled =
-            work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
+        let compiled = work.map(|(work, schema_version)| {
+            let work = Arc::new(work);
+            Compiled { work, schema_version, agreed: false }
+        });
         let key = self.settings.take_transaction_key();
         let principal = self.info.user.as_str();
         let submitter = Submitter { principal, role, key: key.as_deref(), seed };

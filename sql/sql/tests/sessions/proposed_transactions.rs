@@ -10,11 +10,13 @@ use engine::transaction::{Endorsed, SchemaSeen};
 use engine::{Body, ParameterTypes};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use ledger::Hash;
 use order::signed::approve_all;
 use order::{Signature, View};
 use sql::SessionInfo;
 use sql::session::shared_state::{Endorsers, THIS_NODE};
 use sql::session::{Session, Signal};
+use tokio::sync::Notify;
 
 use super::approvals::{NODE_A, NODE_B, detail};
 use super::endorsed::{
@@ -35,20 +37,27 @@ enum Says {
     Forges,
     /// Nothing at all.
     IsSilent,
+    /// Approves when it is told to.
+    IsSlow,
+    /// The block that it was simulated on; of the next one it knows.
+    HasForgotten,
 }
 
 /// The other bank's node.
 struct Other {
     says: Mutex<Says>,
     asked: Mutex<Vec<Bytes>>,
+    /// A slow one goes on.
+    goes_on: Arc<Notify>,
 }
 
 impl Endorsers for Other {
     fn ask(
         &self,
-        envelope: Bytes,
+        (envelope, id): (Bytes, Hash),
         approves: bool,
     ) -> BoxStream<'static, (String, Result<Signature>)> {
+        assert_eq!(View::read(&envelope).unwrap().id().unwrap(), id);
         self.asked.lock().unwrap().push(envelope.clone());
         let own = approves.then(|| (THIS_NODE.to_owned(), approved(&envelope, NODE_A)));
         let own = stream::iter(own);
@@ -62,6 +71,19 @@ impl Endorsers for Other {
                 Err(Error::serialization("What the transaction read was changed since. There."))
             }
             Says::IsSilent => return own.chain(stream::pending()).boxed(),
+            Says::IsSlow => {
+                let (goes_on, answer) = (Arc::clone(&self.goes_on), approved(&envelope, NODE_B));
+                let late = stream::once(async move {
+                    goes_on.notified().await;
+                    ("member 2".to_owned(), answer)
+                });
+                return own.chain(late).boxed();
+            }
+            ref mut says @ Says::HasForgotten => {
+                *says = Says::Approves;
+                let what = "the time of block 1 is not known any more";
+                Err(Error::new(SqlState::SNAPSHOT_TOO_OLD, what))
+            }
             Says::Forges => {
                 let view = View::read(&envelope).unwrap();
                 let Body::Endorsed(mut endorsed) = Body::from_request(view.request).unwrap() else {
@@ -94,7 +116,8 @@ async fn looking(more: &[&str]) -> (Node, Client, Arc<Other>) {
     let alter = format!("ALTER TABLE balances {POLICY}");
     let texts = [&[BALANCES, INITIAL, LOOK, &look], more, &[&alter]].concat();
     let (node, client) = with(&texts).await;
-    let other = Arc::new(Other { says: Mutex::new(Says::Approves), asked: Mutex::default() });
+    let (says, asked) = (Mutex::new(Says::Approves), Mutex::default());
+    let other = Arc::new(Other { says, asked, goes_on: Arc::default() });
     let shared = &node.database.shared_state;
     shared.approval_check.set("look".to_owned()).unwrap();
     let endorsers: Arc<dyn Endorsers> = other.clone();
@@ -463,6 +486,63 @@ fn what_is_endorsed_of_a_transaction_is_what_it_comes_to() {
         for body in [ddl, made.body.clone(), endorsed(&made).proposal.clone()] {
             assert_eq!(with_schema(&made, body).unwrap_err().code(), SqlState::DATA_CORRUPTED);
         }
+        node.verify();
+    });
+}
+
+/// Proposals of many clients pass one that waits, more than the ledger remembers numbers of a
+/// submitter.
+#[test]
+fn none_is_too_old_by_the_time_that_a_slow_endorser_answers() {
+    block_on(async {
+        let rows = "INSERT INTO balances SELECT 'c' || n, 0 FROM generate_series(1, 10) n";
+        let (node, mut slow, other) = looking(&[rows]).await;
+        run_all(&mut slow, &["SET tally.endorse = on"]).await;
+        *other.says.lock().unwrap() = Says::IsSlow;
+        let pass = async {
+            while other.count() == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            *other.says.lock().unwrap() = Says::Approves;
+            let each = 1 + order::WINDOW / 10;
+            let clients = (1..=10).map(async |number| {
+                let mut client = node.session();
+                let add =
+                    format!("UPDATE balances SET amount = amount + 1 WHERE name = 'c{number}'");
+                run_all(&mut client, &["SET tally.endorse = on"]).await;
+                for _ in 0..each {
+                    run_all(&mut client, &[&add]).await;
+                }
+            });
+            futures::future::join_all(clients).await;
+            other.goes_on.notify_one();
+            10 * each
+        };
+        let slow = slow.run("UPDATE balances SET amount = 7 WHERE name = 'BalA'");
+        let (ended, passed) = tokio::join!(slow, pass);
+        ended.unwrap();
+        assert!(passed > order::WINDOW, "{passed} have passed it");
+        let mut client = node.session();
+        let sum = "SELECT sum(amount) FROM balances WHERE name LIKE 'c%'";
+        assert_eq!(shown(&mut client, sum).await, passed.to_string());
+        let of_slow = "SELECT amount FROM balances WHERE name = 'BalA'";
+        assert_eq!(shown(&mut client, of_slow).await, "7");
+        node.verify();
+    });
+}
+
+/// One that has waited for a busy member for so many blocks is simulated on a newer one.
+#[test]
+fn a_proposal_on_a_block_that_is_forgotten_is_made_anew() {
+    block_on(async {
+        let (node, mut client, other) = looking(&[]).await;
+        run_all(&mut client, &["SET tally.endorse = on", "SET tally.transaction_key = 'k'"]).await;
+        *other.says.lock().unwrap() = Says::HasForgotten;
+        let add = "UPDATE balances SET amount = amount + 1 WHERE name = 'BalA'";
+        run_all(&mut client, &[add]).await;
+        assert_eq!(other.count(), 2);
+        assert_eq!(shown(&mut client, AMOUNTS).await, "BalA,101 BalB,50");
+        assert_eq!(shown(&mut client, "SELECT outcome FROM tally_outcome('k')").await, "committed");
         node.verify();
     });
 }

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use ledger::Hash;
 use order::Signature;
 use tokio::sync::watch;
 use types::{Height, Result};
@@ -60,12 +61,12 @@ pub trait Passwords: Send + Sync {
 
 /// The nodes of the other members.
 pub trait Endorsers: Send + Sync {
-    /// What each of them says to an envelope, by its name: its approval, or why not. All are asked
+    /// What each of them says to an envelope of that id, by its name: its approval, or why not. All are asked
     /// at once, within the runtime; the answers come as they are given. `approves`: this node has
     /// come to the same itself, and what it signs is among them, with what others have it sign.
     fn ask(
         &self,
-        envelope: Bytes,
+        asked: (Bytes, Hash),
         approves: bool,
     ) -> BoxStream<'static, (String, Result<Signature>)>;
 }
