@@ -28,7 +28,7 @@ use futures::future::BoxFuture;
 use ledger::Hash;
 use parking_lot::Mutex;
 use sql::session::Database;
-use sql::session::gathering::endorse_for_member;
+use sql::session::gathering::ForMember;
 use sql::session::shared_state::Endorsers;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -101,8 +101,10 @@ impl Endorsing {
 /// What one signature is for, what is refused, and what there was no time for.
 fn endorse_all(database: &Arc<Database>, envelopes: &[Bytes]) -> Vec<Said> {
     let until = Instant::now() + SIMULATED_FOR;
-    let looked: Vec<Option<Result<Hash>>> =
-        envelopes.iter().map(|envelope| endorse(database, envelope, until)).collect();
+    let mut session = ForMember::new(database);
+    let looked =
+        envelopes.iter().map(|envelope| endorse((database, &mut session), envelope, until));
+    let looked: Vec<Option<Result<Hash>>> = looked.collect();
     let ids: Vec<Hash> = looked.iter().flatten().flatten().copied().collect();
     let mut approvals = database.engine.approve_all(&ids).map(Vec::into_iter);
     let said = looked.into_iter().map(|looked| match (looked, &mut approvals) {
@@ -115,7 +117,11 @@ fn endorse_all(database: &Arc<Database>, envelopes: &[Bytes]) -> Vec<Said> {
 }
 
 /// `None`: there is no time left for it.
-fn endorse(database: &Arc<Database>, envelope: &[u8], until: Instant) -> Option<Result<Hash>> {
+fn endorse(
+    (database, session): (&Arc<Database>, &mut ForMember),
+    envelope: &Bytes,
+    until: Instant,
+) -> Option<Result<Hash>> {
     let seen = match order::View::read(envelope) {
         Ok(view) => view.seen_height,
         Err(error) => return Some(Err(error)),
@@ -127,8 +133,9 @@ fn endorse(database: &Arc<Database>, envelope: &[u8], until: Instant) -> Option<
         return None;
     }
     // What one of them makes the node stumble over is not the others' matter.
-    let endorsed = catch_unwind(AssertUnwindSafe(|| endorse_for_member(database, envelope)));
+    let endorsed = catch_unwind(AssertUnwindSafe(|| session.endorse(envelope)));
     Some(endorsed.unwrap_or_else(|_| {
+        *session = ForMember::new(database);
         Err(Error::new(SqlState::INTERNAL_ERROR, "the simulation ended in a panic"))
     }))
 }

@@ -245,7 +245,7 @@ impl Engine {
     ///
     /// # Errors
     /// As of [`approve`](Self::approve).
-    pub fn may_approve(&self, envelope: &[u8]) -> Result<Hash, Error> {
+    pub fn may_approve(&self, envelope: &order::EnvelopeBytes) -> Result<Hash, Error> {
         self.shared.may_approve(envelope)
     }
 

@@ -415,11 +415,10 @@ impl Shared {
         view.encode()
     }
 
-    pub fn may_approve(&self, envelope: &[u8]) -> Result<Hash, Error> {
+    pub fn may_approve(&self, envelope: &EnvelopeBytes) -> Result<Hash, Error> {
         self.approver()?;
-        let view = View::read(envelope).map_err(no_envelope)?;
-        self.check_not_expired(&view, "approved")?;
-        view.id()
+        self.check_not_expired(&envelope.view().map_err(no_envelope)?, "approved")?;
+        envelope.id()
     }
 
     pub fn approve_all(&self, ids: &[Hash]) -> Result<Vec<Signature>, Error> {

@@ -311,6 +311,11 @@ impl Body {
         matches!(request.first(), Some(1..=3 | 7 | &INTERACTIVE))
     }
 
+    /// Whether they have.
+    pub fn is_endorsed(request: &[u8]) -> bool {
+        request.first() == Some(&ENDORSED)
+    }
+
     pub fn is_skip(request: &[u8]) -> bool {
         request.first() == Some(&SKIP)
     }

@@ -29,7 +29,8 @@ use storage::Snapshot;
 use types::{Error, Height, Result, SqlState, Value};
 
 use super::answer::{Answer, Tag};
-use super::endorse::{ENDORSERS_DIFFER, Seen, all_say_yes, compare, endorsed_of, run_proposal};
+use super::compared::{ENDORSERS_DIFFER, compare};
+use super::endorse::{Seen, all_say_yes, are_short, endorsed_of, run_proposal};
 use super::guard::{aside, error_of};
 use super::versioned::Versioned;
 use super::{Session, View};
@@ -55,7 +56,8 @@ impl Session {
             let what = "tally_approve() needs an envelope";
             return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));
         };
-        self.looked_at_simulating(&bytes, view)?;
+        let envelope = EnvelopeBytes::read(bytes::Bytes::copy_from_slice(&bytes));
+        self.looked_at_simulating(&envelope, view)?;
         let approved = self.database.engine.approve(&bytes)?;
         EnvelopeBytes::read(approved.clone()).check_signatures()?;
         let row = [Value::Bytes(approved.to_vec().into())];
@@ -66,23 +68,36 @@ impl Session {
     ///
     /// # Errors
     /// Why it is not approved.
-    pub(super) fn looked_at_simulating(&mut self, bytes: &[u8], view: &View) -> Result<()> {
-        self.simulating(view, |session, view| session.looked_at(bytes, view))
+    pub(super) fn looked_at_simulating(
+        &mut self,
+        envelope: &EnvelopeBytes,
+        view: &View,
+    ) -> Result<()> {
+        self.simulating(view, |session, view| session.looked_at(envelope, view))
     }
 
     /// The function that this node judges by.
     ///
     /// # Errors
     /// It approves nothing.
-    pub(super) fn own_check(&self, catalog: &Catalog) -> Result<Arc<Routine>> {
+    pub(super) fn own_check(&self, catalog: &Arc<Catalog>) -> Result<Arc<Routine>> {
+        let shared = &self.database.shared_state;
+        let mut judge = shared.judge.lock();
+        if let Some((of, check)) = &*judge
+            && Arc::ptr_eq(of, catalog)
+        {
+            return Ok(Arc::clone(check));
+        }
         let organisation = organisation_of(catalog, self.database.engine.node_key())?;
-        let named = self.database.shared_state.approval_check.get().map(String::as_str);
-        check_function(catalog, named, &organisation)
+        let named = shared.approval_check.get().map(String::as_str);
+        let check = check_function(catalog, named, &organisation)?;
+        *judge = Some((Arc::clone(catalog), Arc::clone(&check)));
+        Ok(check)
     }
 
     /// # Errors
     /// Why it is not approved.
-    fn looked_at(&mut self, bytes: &[u8], view: &View) -> Result<()> {
+    fn looked_at(&mut self, envelope: &EnvelopeBytes, view: &View) -> Result<()> {
         let Some(snapshot) = &view.snapshot else {
             let what = "tally_approve() cannot run inside a transaction block";
             return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
@@ -90,7 +105,6 @@ impl Session {
         let engine = Arc::clone(&self.database.engine);
         let versioned = view.versioned.ledger();
         let check = self.own_check(&versioned.catalog)?;
-        let envelope = EnvelopeBytes::read(bytes::Bytes::copy_from_slice(bytes));
         let asked = envelope.view()?;
         if asked.ledger_id != engine.ledger_id() {
             let what = "the envelope is for another ledger";
@@ -176,7 +190,8 @@ impl Session {
         let early_abort =
             endorsed.is_some() && self.database.engine.simulation_rules()?.early_abort;
         let frame = &mut self.simulation_frame();
-        let run = aside(false, || {
+        let is_short = work.as_ref().is_some_and(|work| are_short(work, &looks));
+        let run = aside(is_short, || {
             if let Some(work) = &work {
                 let result = run_proposal(work, frame, &mut overlay, early_abort)?;
                 if let Some(asked) = endorsed {

@@ -31,23 +31,20 @@
 //! others refer to and that changes) cannot be endorsed. A schema change since the simulation ends
 //! it, whatever it touches.
 //!
-//! *Bounds.* The envelope's size; [`STATEMENTS_MAX`] statements to compile; the run is metered.
+//! *Bounds.* The envelope's size; so many statements to compile ([`lowered`](super::lowered)); the
+//! run is metered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use concurrency::{Expectation, Interactive, Load, Statement, Work};
-use engine::ParameterTypes;
-use engine::transaction::{Endorsed, RowChange, RowWrite};
+use concurrency::{Interactive, Load, Statement, Work};
+use engine::transaction::{RowChange, RowWrite};
 use procedure::analysis::visit::numbered;
 use procedure::{Procedure, Step};
-use types::{ColumnId, DataType, Error, Result, SqlState, TableId, Value};
+use types::{ColumnId, Error, Result, SqlState, TableId};
 
-use super::schema::{check_arguments, procedure_of, schema_changed};
-use crate::bind::scope::ROW_ID_NAME;
-use crate::bind::statement::Bound;
-use crate::schema::catalog::{Catalog, ReferenceAction, Table};
-use crate::syntax::names::{as_sql, quoted};
+use super::last_changes::schema_changed;
+use crate::schema::catalog::{Catalog, Table};
 
 /// What a program can change, whatever it meets.
 #[derive(Default, Debug)]
@@ -61,6 +58,11 @@ struct Changes {
 }
 
 impl Reach {
+    /// Tables that it can write to.
+    pub fn tables(&self) -> impl Iterator<Item = TableId> {
+        self.0.keys().copied()
+    }
+
     pub fn of(work: &Work) -> Reach {
         let mut reach = Reach::default();
         reach.add_work(work);
@@ -117,167 +119,6 @@ impl Reach {
     }
 }
 
-fn table_of(catalog: &Catalog, table: TableId) -> Result<&Arc<Table>> {
+pub(super) fn table_of(catalog: &Catalog, table: TableId) -> Result<&Arc<Table>> {
     catalog.table_by_id(table).ok_or_else(schema_changed)
-}
-
-/// Different statements that the rows of one transaction may come to, each of which is compiled.
-const STATEMENTS_MAX: usize = 256;
-
-/// How a text is compiled with no privilege asked for.
-pub(super) type CompileText<'a> = &'a dyn Fn(&str, &ParameterTypes) -> Result<Arc<Bound>>;
-
-/// What is run in place of the proposal.
-pub(super) fn lowered(
-    catalog: &Catalog,
-    compile_text: CompileText<'_>,
-    endorsed: Endorsed,
-) -> Result<Interactive> {
-    let Endorsed { now_us, rows, ranges, writes, .. } = endorsed;
-    let mut compiled = BTreeMap::<String, Arc<Procedure>>::new();
-    let writes = writes.into_iter().map(|write| {
-        let table = table_of(catalog, write.table)?;
-        let worded = Worded::of(table, write.change)?;
-        let procedure = match compiled.get(&worded.text) {
-            Some(procedure) => Arc::clone(procedure),
-            None if compiled.len() == STATEMENTS_MAX => return Err(too_different()),
-            None => {
-                let bound = compile_text(&worded.text, &ParameterTypes::new(&worded.types))?;
-                let procedure = procedure_of(&bound)?;
-                compiled.insert(worded.text.clone(), Arc::clone(&procedure));
-                procedure
-            }
-        };
-        check_arguments(&procedure, &worded.values)?;
-        let statement = Statement { procedure, arguments: worded.values.into() };
-        Ok((Work::Statement(statement), worded.expected))
-    });
-    let writes = writes.collect::<Result<_>>()?;
-    Ok(Interactive { now_us, rows, ranges, writes })
-}
-
-fn too_different() -> Error {
-    let what = "the rows of an endorsed transaction are changed in too many ways";
-    Error::new(SqlState::STATEMENT_TOO_COMPLEX, what)
-        .with_detail(format!("There may be {STATEMENTS_MAX} sets of columns, over all tables."))
-        .with_hint("Split it into several transactions.")
-}
-
-/// One row's change as a statement.
-struct Worded {
-    text: String,
-    types: Vec<Option<DataType>>,
-    values: Vec<Value>,
-    expected: Expectation,
-}
-
-impl Worded {
-    fn of(table: &Table, change: RowChange) -> Result<Worded> {
-        let mut worded = Worded {
-            text: String::new(),
-            types: Vec::new(),
-            values: Vec::new(),
-            expected: Expectation { count: 1, rows: Vec::new() },
-        };
-        match change {
-            RowChange::Insert(values) => worded.insert(table, values)?,
-            RowChange::Update { key, columns } => worded.update(table, key, columns)?,
-            RowChange::Delete { key } => worded.delete(table, key)?,
-        }
-        Ok(worded)
-    }
-
-    /// A value of that column, as a parameter.
-    fn parameter(&mut self, table: &Table, column: ColumnId, value: Value) -> String {
-        // Its length and its digits are asked for when it is stored.
-        self.types.push(Some(table.column_type(column).without_modifier()));
-        self.values.push(value);
-        format!("${}", self.values.len())
-    }
-
-    fn insert(&mut self, table: &Table, values: Vec<Value>) -> Result<()> {
-        let given: Vec<ColumnId> = table.schema.visible_columns().map(|(id, _)| id).collect();
-        if given.len() != values.len() {
-            return Err(not_of(table));
-        }
-        let stored = given.into_iter().zip(values);
-        let stored = stored.filter(|(column, _)| table.generated(*column).is_none());
-        let (mut names, mut places) = (Vec::new(), Vec::new());
-        for (column, value) in stored {
-            names.push(quoted(table.column_name(column)));
-            places.push(self.parameter(table, column, value));
-        }
-        let name = as_sql(&table.schema.name);
-        self.text = match names.is_empty() {
-            true => format!("INSERT INTO {name} DEFAULT VALUES"),
-            false => format!(
-                "INSERT INTO {name} ({}) OVERRIDING SYSTEM VALUE VALUES ({})",
-                names.join(", "),
-                places.join(", ")
-            ),
-        };
-        Ok(())
-    }
-
-    fn update(
-        &mut self,
-        table: &Table,
-        key: Vec<Value>,
-        columns: Vec<(ColumnId, Value)>,
-    ) -> Result<()> {
-        let is_stored = |column: ColumnId| {
-            table.schema.visible_columns().any(|(id, _)| id == column)
-                && table.generated(column).is_none()
-        };
-        let ascend = columns.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if columns.is_empty() || !ascend || !columns.iter().all(|(column, _)| is_stored(*column)) {
-            return Err(not_of(table));
-        }
-        let mut set = Vec::with_capacity(columns.len());
-        for (column, value) in columns {
-            let place = self.parameter(table, column, value);
-            set.push(format!("{} = {place}", quoted(table.column_name(column))));
-        }
-        let of_key = self.of_key(table, key)?;
-        let name = as_sql(&table.schema.name);
-        self.text = format!("UPDATE {name} AS t SET {} WHERE {of_key}", set.join(", "));
-        Ok(())
-    }
-
-    fn delete(&mut self, table: &Table, key: Vec<Value>) -> Result<()> {
-        let of_key = self.of_key(table, key)?;
-        let delete = format!("DELETE FROM {} AS t WHERE {of_key}", as_sql(&table.schema.name));
-        let follows = table.foreign_keys.iter();
-        self.text = match follows.clone().any(|key| key.on_delete == ReferenceAction::Cascade) {
-            // It may have gone with its parent.
-            true => {
-                self.expected = Expectation { count: 0, rows: vec![[Value::Int(1)].into()] };
-                format!("WITH gone AS ({delete} RETURNING 1) SELECT 1")
-            }
-            false => delete,
-        };
-        Ok(())
-    }
-
-    fn of_key(&mut self, table: &Table, key: Vec<Value>) -> Result<String> {
-        let columns = table.schema.primary_key.clone();
-        if columns.len() != key.len() {
-            return Err(not_of(table));
-        }
-        let mut parts = Vec::with_capacity(key.len());
-        for (column, value) in columns.into_iter().zip(key) {
-            let name = match table.schema.hidden_row_id {
-                true => ROW_ID_NAME,
-                false => table.column_name(column),
-            };
-            let name = format!("t.{}", quoted(name));
-            parts.push(format!("{name} = {}", self.parameter(table, column, value)));
-        }
-        Ok(parts.join(" AND "))
-    }
-}
-
-fn not_of(table: &Table) -> Error {
-    let what = format!("an endorsed change is none of a row of table \"{}\"", table.name());
-    Error::new(SqlState::DATA_CORRUPTED, what).with_table(table.name())
 }

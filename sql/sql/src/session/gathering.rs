@@ -43,6 +43,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use bytes::Bytes;
 use concurrency::{Outcome, Work};
 use engine::transaction::Endorsed;
 use engine::{Body, Compiled, Completion, Draft, KeyId, Seed, Submitted, Submitter, Transaction};
@@ -51,12 +52,13 @@ use futures::stream;
 use identity::APPROVAL_MISSING;
 use ledger::Hash;
 use order::signed::{APPROVERS_MAX, are_approved};
-use order::{Signature, View as Envelope};
+use order::{EnvelopeBytes, Signature};
 use procedure::{Interrupt, ProgramResult};
 use types::{Error, Result, SqlState, TableId};
 
 use super::approve::{looks_of, said_by};
 use super::endorse::Proposed;
+use super::endorsed::Reach;
 use super::guard::aside;
 use super::shared_state::THIS_NODE;
 use super::touched::Touched;
@@ -65,22 +67,32 @@ use super::{Database, Session, View, decided};
 use crate::schema::catalog::Catalog;
 use crate::settings::session_info::SessionInfo;
 
-/// What a member asks this node for: the id of what it may sign.
-///
-/// # Errors
-/// Why it is not endorsed.
-pub fn endorse_for_member(database: &Arc<Database>, envelope: &[u8]) -> Result<Hash> {
-    let asked = Envelope::read(envelope)?;
-    if !matches!(Body::from_request(asked.request)?, Body::Endorsed(_)) {
-        let what = "members endorse simulated transactions only";
-        return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
+/// A session of this node's for what a member asks it for, which is one request.
+pub struct ForMember(Session);
+
+impl ForMember {
+    pub fn new(database: &Arc<Database>) -> ForMember {
+        let interrupt = Arc::new(AtomicBool::new(false));
+        ForMember(Session::new(Arc::clone(database), SessionInfo::default(), interrupt))
     }
-    let info = SessionInfo { user: asked.principal.to_owned(), ..SessionInfo::default() };
-    let interrupt = Arc::new(AtomicBool::new(false));
-    let mut session = Session::new(Arc::clone(database), info, interrupt);
-    let view = session.view_of(None)?;
-    session.looked_at_simulating(envelope, &view)?;
-    database.engine.may_approve(envelope)
+
+    /// The id of what this node may sign. Nothing of it stays in the session.
+    ///
+    /// # Errors
+    /// Why it is not endorsed.
+    pub fn endorse(&mut self, envelope: &Bytes) -> Result<Hash> {
+        let ForMember(session) = self;
+        let envelope = EnvelopeBytes::read(envelope.clone());
+        let asked = envelope.view()?;
+        if !Body::is_endorsed(asked.request) {
+            let what = "members endorse simulated transactions only";
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
+        }
+        asked.principal.clone_into(&mut session.info.user);
+        let view = session.view_of(None)?;
+        session.looked_at_simulating(&envelope, &view)?;
+        session.database.engine.may_approve(&envelope)
+    }
 }
 
 /// How often a transaction is simulated for endorsers that have forgotten its block.
@@ -213,7 +225,9 @@ impl Session {
         let looks = check.as_ref().map_or(&[][..], |(_, looks)| looks);
         let Proposed { proposal, endorsed, again, answer, approves } =
             self.proposed(&transaction, snapshot, (versioned, looks))?;
-        let owed = Owed::of(versioned, (transaction, &proposal, &endorsed));
+        let schema = Arc::clone(&self.database.schema);
+        let reach = schema.reach_of(&schema.compiled_aside, versioned, &proposal);
+        let owed = Owed::of(versioned, (transaction, &reach, &endorsed));
         let body = Body::Endorsed(Box::new(endorsed));
         let own = check.and_then(|(check, _)| {
             self.moment_of(&body, snapshot.height(), snapshot)?;
@@ -274,11 +288,11 @@ struct Owed {
 impl Owed {
     fn of(
         versioned: &Versioned,
-        (transaction, proposal, endorsed): (Transaction, &Work, &Endorsed),
+        (transaction, reach, endorsed): (Transaction, &Reach, &Endorsed),
     ) -> Owed {
         let written = endorsed.writes.iter().map(|write| write.table).collect();
         let mut touched = Touched::by_name(&transaction.body);
-        touched.by_program(proposal);
+        touched.by_reach(reach);
         let signers = transaction.signers;
         Owed { catalog: Arc::clone(&versioned.catalog), touched, written, signers }
     }

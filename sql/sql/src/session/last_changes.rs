@@ -22,6 +22,11 @@ use types::{Error, Result, SqlState, TableId};
 use crate::schema::catalog::Catalog;
 use crate::syntax::routine::CreateFunction;
 
+/// What a transaction is told that means something else, or nothing, under the newest schema.
+pub(super) fn schema_changed() -> Error {
+    Error::serialization("The schema was changed since.")
+}
+
 /// By numbers of schema changes: that of the last change of each table, and of what has no rows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LastChanges {

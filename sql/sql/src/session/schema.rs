@@ -17,7 +17,7 @@
 //! ([`last_changes`](super::last_changes)): its requirements are keys, stamps and ranges of that
 //! schema, and mean nothing under another.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -47,10 +47,11 @@ use crate::schema::access::must_be;
 use crate::schema::catalog::Catalog;
 use crate::schema::deferred::{Unchecked, taken_off};
 use crate::session::changes::{SchemaText, change_schema};
-use crate::session::endorsed::{CompileText, Reach, lowered};
+use crate::session::endorsed::Reach;
 use crate::session::guard::error_of;
 use crate::session::handed_in::check_leaves_databases;
-use crate::session::last_changes::LastChanges;
+use crate::session::last_changes::{LastChanges, schema_changed};
+use crate::session::lowered::Shape;
 use crate::session::sequence_caches::SequenceCaches;
 use crate::session::touched::Touched;
 use crate::session::versioned::{Stated, Versioned};
@@ -65,20 +66,27 @@ pub struct Schema {
     /// Of what is in blocks.
     compiled: Mutex<Compiled>,
     /// Of what is simulated, and may be in none: it makes no block compile anew.
-    compiled_aside: Mutex<Compiled>,
+    pub(super) compiled_aside: Mutex<Compiled>,
     /// What this node has taken out of sequences.
     pub(super) sequence_caches: SequenceCaches,
 }
 
+/// How a text is compiled.
+type CompileText<'a> = &'a dyn Fn(&str, &ParameterTypes) -> Result<Arc<Bound>>;
+
 /// Programs for one catalog.
 #[derive(Default)]
-struct Compiled {
+pub(super) struct Compiled {
     catalog: Option<Arc<Catalog>>,
     programs: HashTable<CompiledWrite>,
+    /// Of rows that endorsers have come to.
+    pub(super) rows: BTreeMap<Shape, Arc<Procedure>>,
+    /// What programs can change, by their addresses, which they keep meanwhile.
+    pub(super) reaches: BTreeMap<usize, (Arc<Procedure>, Arc<Reach>)>,
 }
 
 impl Compiled {
-    fn is_of(&self, versioned: &Versioned) -> bool {
+    pub(super) fn is_of(&self, versioned: &Versioned) -> bool {
         self.catalog.as_ref().is_some_and(|catalog| Arc::ptr_eq(catalog, &versioned.catalog))
     }
 }
@@ -92,7 +100,7 @@ struct CompiledWrite {
 }
 
 /// Texts with literals in them would otherwise fill the memory.
-const COMPILED_MAX: usize = 4096;
+pub(super) const COMPILED_MAX: usize = 4096;
 const COMPILED_BYTES_MAX: usize = 1 << 16;
 
 impl CompiledWrite {
@@ -143,7 +151,7 @@ impl Schema {
     }
 
     /// Kept for the newest catalog: on older ones little is simulated.
-    fn compile_text(
+    pub(super) fn compile_text(
         &self,
         cache: &Mutex<Compiled>,
         versioned: &Versioned,
@@ -214,23 +222,6 @@ impl Schema {
         check_seed(&draws, transaction.seed)?;
         Ok(work)
     }
-
-    /// The rows of a simulation, to be written one by one.
-    pub(super) fn rewritten(&self, versioned: &Versioned, endorsed: Endorsed) -> Result<Work> {
-        self.lowered_by(&self.compiled_aside, versioned, endorsed)
-    }
-
-    fn lowered_by(
-        &self,
-        cache: &Mutex<Compiled>,
-        versioned: &Versioned,
-        endorsed: Endorsed,
-    ) -> Result<Work> {
-        let compile_text = |text: &str, types: &ParameterTypes| {
-            self.compile_text(cache, versioned, NO_PARTY, (text, types))
-        };
-        lowered(&versioned.catalog, &compile_text, endorsed).map(Work::Interactive)
-    }
 }
 
 /// `draws`: what the transaction's programs have left to draw from.
@@ -278,7 +269,8 @@ impl Schema {
         let mut touched = Touched::by_name(&endorsed.proposal);
         let proposed = self.compile_body(of.party, endorsed.proposal.clone(), &mut draws)?;
         check_seed(&draws, of.seed)?;
-        touched.by_program(&proposed);
+        let reach = self.reach_of(&self.compiled, &next, &proposed);
+        touched.by_reach(&reach);
         let agreed = catalog.agreed(of.signers, of.approvers);
         touched.check(catalog, &agreed)?;
         let written: BTreeSet<TableId> = endorsed.writes.iter().map(|write| write.table).collect();
@@ -286,8 +278,8 @@ impl Schema {
         if endorsed.schema_version != next.version {
             return Err(schema_changed());
         }
-        Reach::of(&proposed).check(catalog, &endorsed.writes)?;
-        self.lowered_by(&self.compiled, &next, endorsed)
+        reach.check(catalog, &endorsed.writes)?;
+        self.lowered(&self.compiled, &next, endorsed)
     }
 }
 
@@ -437,10 +429,6 @@ pub fn is_of(value: &Value, data_type: &DataType) -> bool {
         (Value::Bytes(_), data_type) => *data_type == DataType::Bytea || data_type.is_network(),
         (value, data_type) => value.data_type_hint() == data_type.without_modifier(),
     }
-}
-
-pub(super) fn schema_changed() -> Error {
-    Error::serialization("The schema was changed since.")
 }
 
 /// The program of a bound statement that may stand in the ledger as text.
@@ -658,7 +646,7 @@ impl Language for Schema {
 }
 
 /// Of definitions that are read again: they were judged when they were made.
-const NO_PARTY: Party<'static> = Party { principal: "", role: None };
+pub(super) const NO_PARTY: Party<'static> = Party { principal: "", role: None };
 
 fn genesis_of(owner: &str) -> Arc<Versioned> {
     let catalog = Arc::new(Catalog::genesis_of(owner));

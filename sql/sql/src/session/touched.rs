@@ -12,6 +12,7 @@ use procedure::analysis::visit::numbered;
 use procedure::{Procedure, Step};
 use types::{Result, TableId};
 
+use super::endorsed::Reach;
 use crate::schema::catalog::{Catalog, Commented};
 
 /// Beside the ledger, of which every transaction is one.
@@ -37,6 +38,10 @@ impl Touched {
             body => called(body).into_iter().collect(),
         };
         Touched { routines, tables: BTreeSet::new() }
+    }
+
+    pub fn by_reach(&mut self, reach: &Reach) {
+        self.tables.extend(reach.tables());
     }
 
     pub fn by_program(&mut self, work: &Work) {

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use ledger::Hash;
 use order::Signature;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use types::{Height, Result};
 
@@ -24,6 +25,7 @@ use advisory::AdvisoryLocks;
 use channels::Channels;
 use databases::{Databases, ShownDatabase};
 
+use crate::schema::catalog::{Catalog, Routine};
 use crate::session::ledger_proofs::LedgerProofs;
 
 #[derive(Default)]
@@ -42,6 +44,8 @@ pub struct SharedState {
     pub activities: Arc<Activities>,
     /// The function by which the node judges what it is to approve, by its key. Set by the node.
     pub approval_check: OnceLock<String>,
+    /// The same as it was found last, under that catalog.
+    pub(super) judge: Mutex<Option<(Arc<Catalog>, Arc<Routine>)>>,
     /// Set by a node whose ledger makes databases.
     pub databases: OnceLock<Arc<dyn Databases>>,
     /// The databases of the node beside its own ledger. Set by the node.
