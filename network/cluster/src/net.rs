@@ -45,8 +45,9 @@ const VERSION: &str = "tally cluster 2";
 const GREETING_TIME: Duration = Duration::from_secs(2);
 /// A connection that says nothing for so long ends.
 const IDLE_TIME: Duration = Duration::from_secs(60);
-/// Connections to a peer that are kept for the next message.
-const KEPT_MAX: usize = 4;
+/// Connections to a peer that are kept for the next message: as many as calls are under way, since
+/// a handshake costs more than most calls.
+const KEPT_MAX: usize = CALLS_MAX;
 /// Calls to a peer that may be under way, and how long one may be.
 pub const CALLS_MAX: usize = 12;
 const EXCHANGE_TIME: Duration = Duration::from_secs(10);
@@ -55,7 +56,7 @@ const EXCHANGE_TIME: Duration = Duration::from_secs(10);
 const DIAL_AGAIN_MIN: Duration = Duration::from_millis(20);
 const DIAL_AGAIN_MAX: Duration = Duration::from_millis(250);
 /// Connections that are served, for each member, of as many as there may be.
-const SERVED_MAX: usize = 16;
+const SERVED_MAX: usize = 24;
 const MEMBERS_MAX: usize = 16;
 
 // A member has room for all calls of another one, and for what that one keeps.
