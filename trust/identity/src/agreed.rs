@@ -32,6 +32,17 @@ pub struct Agreed<'a> {
 }
 
 impl Agreed<'_> {
+    /// Whether a policy is met.
+    pub fn meets(&self, policy: &Policy) -> bool {
+        policy.is_met(&mut |party| self.fits(party))
+    }
+
+    /// Whether it is by nodes that have simulated the transaction: see
+    /// [`check_endorsed`](Self::check_endorsed).
+    pub fn meets_endorsed(&self, policy: &Policy) -> bool {
+        policy.is_met(&mut |party| self.endorses(&party.organisation))
+    }
+
     /// # Errors
     /// 42T01: a policy is not met, which is one of `what`.
     pub fn check(&self, policy: &Policy, what: &str) -> Result<()> {

@@ -115,7 +115,7 @@ impl Session {
         let seen = asked.seen_height;
         drop(asked);
         let moment = self.moment_of(&transaction.body, seen, snapshot)?;
-        self.simulate(&transaction, seen, &check, (&**snapshot, moment), versioned)
+        self.simulate(transaction, seen, &check, (&**snapshot, moment), versioned)
     }
 
     /// When it is simulated: after the newest block, so that its row ids are no one's.
@@ -163,22 +163,18 @@ impl Session {
     /// What it asks for, then what the check function says of it.
     fn simulate(
         &mut self,
-        transaction: &Transaction,
+        mut transaction: Transaction,
         seen: Height,
         check: &Arc<Routine>,
         (snapshot, moment): (&Snapshot, Moment),
         versioned: &Versioned,
     ) -> Result<()> {
-        let endorsed = match &transaction.body {
-            Body::Endorsed(endorsed) => Some(&**endorsed),
-            _ => None,
+        let (body, endorsed) = match transaction.body {
+            Body::Endorsed(endorsed) => (endorsed.proposal.clone(), Some(endorsed)),
+            body => (body, None),
         };
-        let transaction = &match endorsed {
-            Some(endorsed) => {
-                Transaction { body: endorsed.proposal.clone(), ..transaction.clone() }
-            }
-            None => transaction.clone(),
-        };
+        transaction.body = body;
+        let (transaction, endorsed) = (&transaction, endorsed.as_deref());
         let work = match transaction.body {
             Body::Schema { .. } | Body::Parameter { .. } => None,
             _ => Some(self.database.schema.simulated(versioned, transaction)?),

@@ -75,9 +75,17 @@ impl Touched {
     /// # Errors
     /// 42T01: which one, and what is missing.
     pub fn check(&self, catalog: &Catalog, agreed: &Agreed<'_>) -> Result<()> {
+        catalog.check_approved(self.objects(), agreed)
+    }
+
+    /// Whether there is nothing to be told.
+    pub fn is_agreed(&self, catalog: &Catalog, agreed: &Agreed<'_>) -> bool {
+        catalog.are_approved(self.objects(), agreed)
+    }
+
+    fn objects(&self) -> impl Iterator<Item = Commented> {
         let routines = self.routines.iter().cloned().map(Commented::Routine);
         let tables = self.tables.iter().copied().map(Commented::Table);
-        let all = [Commented::Database].into_iter().chain(routines).chain(tables);
-        catalog.check_approved(all, agreed)
+        [Commented::Database].into_iter().chain(routines).chain(tables)
     }
 }

@@ -140,6 +140,9 @@ pub struct Network {
     /// Seed of the draws.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Settings of all nodes, as they are written in their files.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub settings: Vec<String>,
     /// Only see whether it works: allow a build without optimisation.
     #[arg(long)]
     pub smoke: bool,
@@ -157,7 +160,7 @@ impl Network {
             seconds: self.seconds,
             warm_up: self.warm_up,
             seed: self.seed,
-            settings: Vec::new(),
+            settings: self.settings.clone(),
         }
     }
 }
