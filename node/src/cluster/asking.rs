@@ -7,11 +7,11 @@
 //! ```
 //!
 //! *How many go together* is no setting: a request leaves at once where none is under way; beside
-//! others as soon as as much waits as the last one held and [`TOGETHER`] at least, or when something
-//! has waited for [`BESIDE`], so that a proposal that takes long holds up no others. So one that
-//! comes alone is asked about alone, and under load requests grow until members are busy. What a
-//! request costs (messages, wake-ups, two signatures that are made and four that are checked) is
-//! that of ten simulations.
+//! others as soon as as much waits as the last one held, and [`TOGETHER`] at least, or when
+//! something has waited for [`BESIDE`], so that a proposal that takes long holds up no others. So
+//! one that comes alone is asked about alone, and under load requests grow until members are busy.
+//! Few are not sent beside others, since a request costs as much as ten simulations: messages,
+//! wake-ups, two signatures that are made and four that are checked.
 //!
 //! *A member that lies* costs its own approvals: each proposal has its own answer, which is judged
 //! by itself. An honest answer bears one signature; one with more than [`SIGNED_MAX`] is none, so
@@ -19,8 +19,8 @@
 //!
 //! *Bounds.* [`AT_A_TIME_MAX`] requests to a member at a time: the calls that the order needs find
 //! room beside them; one, after it was silent. Of [`PROPOSALS_MAX`] proposals each, or a first one
-//! and others of [`REQUEST_BYTES_MAX`]. A proposal waits for a member that answers others, which is busy,
-//! for [`WAITS_MAX`]; for one that answers nothing for [`PATIENCE`]; then for an answer for
+//! and others of [`REQUEST_BYTES_MAX`]. A proposal waits for a member that answers others, which is
+//! busy, for [`WAITS_MAX`]; for one that answers nothing for [`PATIENCE`]; then for an answer for
 //! [`ANSWERED_IN`]. As many wait as sessions do, each as long as its client lets it.
 
 use std::collections::{HashMap, HashSet, VecDeque};

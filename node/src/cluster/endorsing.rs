@@ -32,7 +32,7 @@ use sql::session::gathering::ForMember;
 use sql::session::shared_state::Endorsers;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use types::{Error, Result, SqlState};
+use types::{Error, Height, Result, SqlState};
 
 use super::asking::Gathering;
 use super::endorsement_messages::{AT_A_TIME_MAX, PATIENCE, Said, answer_of, envelopes_of};
@@ -102,9 +102,13 @@ impl Endorsing {
 fn endorse_all(database: &Arc<Database>, envelopes: &[Bytes]) -> Vec<Said> {
     let until = Instant::now() + SIMULATED_FOR;
     let mut session = ForMember::new(database);
-    let looked =
-        envelopes.iter().map(|envelope| endorse((database, &mut session), envelope, until));
-    let looked: Vec<Option<Result<Hash>>> = looked.collect();
+    let mut looked: Vec<Option<Result<Hash>>> = vec![None; envelopes.len()];
+    for (at, seen) in by_seen(envelopes) {
+        looked[at] = match seen {
+            Ok(seen) => endorse((database, &mut session), (&envelopes[at], seen), until),
+            Err(error) => Some(Err(error)),
+        };
+    }
     let ids: Vec<Hash> = looked.iter().flatten().flatten().copied().collect();
     let mut approvals = database.engine.approve_all(&ids).map(Vec::into_iter);
     let said = looked.into_iter().map(|looked| match (looked, &mut approvals) {
@@ -116,16 +120,21 @@ fn endorse_all(database: &Arc<Database>, envelopes: &[Bytes]) -> Vec<Said> {
     said.collect()
 }
 
+/// Places of envelopes, those first whose blocks this node has come to already: one that is ahead
+/// holds up none that is not.
+fn by_seen(envelopes: &[Bytes]) -> Vec<(usize, Result<Height>)> {
+    let seen = |bytes: &Bytes| order::View::read(bytes).map(|view| view.seen_height);
+    let mut all: Vec<_> = envelopes.iter().map(seen).enumerate().collect();
+    all.sort_by_key(|(_, seen)| *seen.as_ref().unwrap_or(&0));
+    all
+}
+
 /// `None`: there is no time left for it.
 fn endorse(
     (database, session): (&Arc<Database>, &mut ForMember),
-    envelope: &Bytes,
+    (envelope, seen): (&Bytes, Height),
     until: Instant,
 ) -> Option<Result<Hash>> {
-    let seen = match order::View::read(envelope) {
-        Ok(view) => view.seen_height,
-        Err(error) => return Some(Err(error)),
-    };
     while database.engine.head().height < seen && Instant::now() < until {
         std::thread::sleep(LOOK_EVERY);
     }
@@ -138,4 +147,35 @@ fn endorse(
         *session = ForMember::new(database);
         Err(Error::new(SqlState::INTERNAL_ERROR, "the simulation ended in a panic"))
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_ahead_comes_after_those_that_are_not() {
+        let of = |seen_height| {
+            let submission = order::Submission::Key("k");
+            let (principal, settings, request) = ("tally", Vec::new(), &[][..]);
+            let (signatures, approvals) = (Vec::new(), Vec::new());
+            let (ledger_id, expires_us, seed) = (Default::default(), 0, [0; 16]);
+            let view = order::View {
+                ledger_id,
+                principal,
+                submission,
+                expires_us,
+                seen_height,
+                settings,
+                seed,
+                request,
+                signatures,
+                approvals,
+            };
+            view.encode().unwrap()
+        };
+        let ahead = [of(9), Bytes::from_static(b"none"), of(3), of(u64::MAX), of(3), of(4)];
+        let places: Vec<usize> = by_seen(&ahead).into_iter().map(|(at, _)| at).collect();
+        assert_eq!(places, [1, 2, 4, 5, 0, 3]);
+    }
 }

@@ -1,4 +1,5 @@
-//! What two nodes have come to of one proposal, compared: the first difference is told with its key.
+//! What two nodes have come to of one proposal, compared. The first difference is told, with its
+//! key.
 //!
 //! A node may have simulated it on a newer block than the other. Where what differs has changed
 //! since, neither has lied, and the transaction is stale.

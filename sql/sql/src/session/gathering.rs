@@ -29,9 +29,9 @@
 //! waits for a block that is being validated, beside the runtime's workers, and holds up the next
 //! one for as long as a transaction may run in a block.
 //!
-//! *However long that takes*, it costs the client nothing but the time: the number of its envelope is
-//! kept from growing too old ([`Engine::draft`]), a busy member is waited for, and one that by then
-//! knows the time of the block no more is asked about a simulation on a newer one.
+//! *However long that takes*, it costs the client nothing but the time: the number of its envelope
+//! is kept from growing too old ([`Engine::draft`]), a busy member is waited for, and one that by
+//! then knows the time of the block no more is asked about a simulation on a newer one.
 //!
 //! [`Engine::draft`]: engine::Engine::draft
 //!

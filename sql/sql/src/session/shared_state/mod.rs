@@ -65,9 +65,10 @@ pub trait Passwords: Send + Sync {
 
 /// The nodes of the other members.
 pub trait Endorsers: Send + Sync {
-    /// What each of them says to an envelope of that id, by its name: its approval, or why not. All are asked
-    /// at once, within the runtime; the answers come as they are given. `approves`: this node has
-    /// come to the same itself, and what it signs is among them, with what others have it sign.
+    /// What each of them says to an envelope of that id, by its name: its approval, or why not. All
+    /// are asked at once, within the runtime; the answers come as they are given. `approves`: this
+    /// node has come to the same itself, and what it signs is among them, with what others have it
+    /// sign.
     fn ask(
         &self,
         asked: (Bytes, Hash),
