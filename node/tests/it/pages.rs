@@ -43,6 +43,12 @@ psql -c "CREATE PROCEDURE transfer(a bigint, b bigint, amount bigint) LANGUAGE S
 "#
     };
 }
+const WITH_AN_EMPTY_NODE: &str = r#"
+export TALLY_HTTP_LISTEN=127.0.0.1:5461
+tally serve > node.log 2>&1 &
+opened 5460
+export PGHOST=127.0.0.1 PGPORT=5460 PGUSER=tally PGDATABASE=tally
+"#;
 const WITH_A_NODE: &str = with_a_node!();
 
 /// A certificate for this machine, which is its own authority.
@@ -63,6 +69,22 @@ opened() {
 "#;
 
 const PAGES: &[Page] = &[
+    Page {
+        name: "sql",
+        text: include_str!("../../../docs/sql.md"),
+        before: WITH_AN_EMPTY_NODE,
+        replaced: &[],
+        blocks: (8, 0),
+        expected: &["ada  |  107", "committed", "before the raise"],
+    },
+    Page {
+        name: "upgrade",
+        text: include_str!("../../../docs/upgrade.md"),
+        before: WITH_A_NODE,
+        replaced: &[],
+        blocks: (1, 0),
+        expected: &["sound: every hash", "(1 row)"],
+    },
     Page {
         name: "roles",
         text: include_str!("../../../docs/roles.md"),

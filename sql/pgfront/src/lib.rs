@@ -42,6 +42,7 @@ mod failure;
 mod fetch;
 mod listener;
 mod message;
+mod next_step;
 mod options;
 mod reply;
 mod server;

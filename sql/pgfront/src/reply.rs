@@ -16,6 +16,7 @@ use crate::backend::{ColumnDescription, Notice, NoticeSeverity, Notification, Tr
 use crate::encoding::Encoding;
 use crate::fetch::Shape;
 use crate::message::{Format, Formats};
+use crate::next_step;
 
 /// Encodes a message by the protocol crate. Its encoders fail only on messages that are too long.
 pub fn put<M: Message>(out: &mut Vec<u8>, message: &M) -> Result<()> {
@@ -335,18 +336,20 @@ fn error_fields(severity: &str, error: &Error) -> Vec<(u8, String)> {
         (b'C', fields.code.as_str().to_owned()),
         (b'M', clean(&fields.message)),
     ];
+    let is_error = matches!(severity, "ERROR" | "FATAL" | "PANIC");
+    let next_step = || next_step::of(&fields.code).filter(|_| is_error);
     let optional = [
-        (b'D', &fields.detail),
-        (b'H', &fields.hint),
-        (b't', &fields.table),
-        (b'c', &fields.column),
-        (b'n', &fields.constraint),
+        (b'D', fields.detail.as_deref()),
+        (b'H', fields.hint.as_deref().or_else(next_step)),
+        (b't', fields.table.as_deref()),
+        (b'c', fields.column.as_deref()),
+        (b'n', fields.constraint.as_deref()),
     ];
     if fields.table.is_some() {
         coded.push((b's', clean(fields.schema.as_deref().unwrap_or("public"))));
     }
     for (code, text) in optional {
-        coded.extend(text.as_deref().map(|text| (code, clean(text))));
+        coded.extend(text.map(|text| (code, clean(text))));
     }
     coded.extend(fields.position.map(|at| (b'P', at.to_string())));
     coded.extend(fields.routine.map(|routine| (b'R', routine.to_owned())));

@@ -63,7 +63,7 @@ const OPTIONS: &[ProtocolOption] = &[
     ProtocolOption {
         name: "gc",
         values: OptionValues::OneOf(Collector::NAMES),
-        what: "who collects versions that nobody sees",
+        what: "what collects versions that no reader sees",
     },
     ProtocolOption {
         name: "index",
