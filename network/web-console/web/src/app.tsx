@@ -41,7 +41,8 @@ function takeToken(): string {
   return token ?? "";
 }
 
-const firstToken = takeToken();
+/** Logs in once: a node that comes back, and has forgotten the session, asks again. */
+let firstToken = takeToken();
 
 const pathNow = () => location.hash.replace(/^#\//, "").split("/").map(decodeURIComponent);
 
@@ -124,10 +125,13 @@ async function begin(setWay: (way: Way) => void) {
   if (!shown.session && shown.login === "token" && firstToken) {
     const asked = { user: shown.owner ?? "tally", token: firstToken, writes: false };
     try {
-      session.value = (await call<{ session: Session }>("login", asked)).session;
+      const entered = await call<{ session: Session }>("login", asked);
+      firstToken = "";
+      session.value = entered.session;
       return;
     } catch {
-      // The form says why.
+      // The form says why. A node that did not answer is asked again.
+      if (isConnected.value) firstToken = "";
     }
   }
   session.value = shown.session;
