@@ -51,7 +51,8 @@ pub use replica::{
     Action, AskedChange, Body, Boundary, ChangedRow, Compiled, Completion, EXECUTOR, Effects, Halt,
     Head, KeyId, KeyStanding, Language, Migrated, Numbering, ObjectChange, ParameterTypes, Party,
     Repeat, SCHEMA_TABLE, SchemaChange, Skipped, Transaction, Wanted, check_first_order,
-    check_protocol, describe, is_barrier, limits, members, recorded_name, skip, transaction,
+    check_protocol, describe, is_barrier, is_of_another, limits, members, recorded_name, skip,
+    transaction,
 };
 pub use retention::{Retention, RetentionSettings};
 pub use stopped::Stopped;

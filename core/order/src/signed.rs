@@ -125,9 +125,10 @@ impl ToCheck<'_> {
 }
 
 impl EnvelopeBytes {
-    /// The same where this process has just signed it by its own key: that is not checked again.
+    /// The same where this process has just signed it by its own key, or has found each of its
+    /// signatures right: the caller's promise, which a release build does not check again.
     pub fn signed_here(self) -> EnvelopeBytes {
-        debug_assert!(self.check_signatures().is_ok(), "its own key has signed it");
+        debug_assert!(self.check_signatures().is_ok(), "its signatures are right");
         let _ = self.faults.set(None);
         self
     }

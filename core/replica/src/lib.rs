@@ -29,8 +29,8 @@ mod vectors;
 pub use self::replica::{
     AdmissionControl, Boundary, Closed, Entered, Executed, FinishingBlock, Halt, Head, KeyStanding,
     Opened, PlannedBlock, RanBlock, ReadyBlock, Repeat, Replica, Spread, check_first_order,
-    check_protocol, compile_request, protocol_of, shown_parameter, simulation_rules, too_large,
-    unknown_parameter,
+    check_protocol, compile_request, is_of_another, protocol_of, shown_parameter, simulation_rules,
+    too_large, unknown_parameter,
 };
 pub use identity::{KeyId, Wanted};
 

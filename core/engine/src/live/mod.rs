@@ -201,20 +201,22 @@ impl Engine {
     }
 
     /// An envelope of this node's that is not handed in: what has seen that block, for others to
-    /// agree to. However long they take, its number is not too old before it is dropped.
+    /// agree to. However long they take, its number is not too old before it is dropped. `former`:
+    /// an earlier attempt, which others may hold; the ledger admits one of all.
     ///
     /// # Errors
-    /// It can be none.
+    /// It can be none. 53300: too many wait for others.
     pub fn draft(
         &self,
         submitter: Submitter<'_>,
-        request: &[u8],
-        seen_height: Height,
+        (request, seen_height): (&[u8], Height),
+        former: Option<Draft>,
     ) -> Result<Draft, Error> {
-        self.shared.draft(submitter, request, seen_height)
+        self.shared.draft(submitter, (request, seen_height), former)
     }
 
-    /// Hands a draft in with approvals, each of which was found right. `compiled`: what it runs, if
+    /// Hands a draft in with approvals, each of which the caller has found right: this node does not
+    /// look at their signatures again. `compiled`: what it runs, if
     /// they are all that policies ask for under that schema.
     ///
     /// # Errors

@@ -17,9 +17,16 @@
 //! A number is open as long as its [`Number`] lives, which is dropped when its transaction's end is
 //! known, or given up.
 //!
-//! *Cost.* A lane that can give none has an open number, of a session that waits: there are at most
-//! as many lanes as sessions, and one. The ledger remembers 136 bytes for each, until what came
-//! last in it has expired. The first lane that can give a number does, so few are in use.
+//! *Once.* A transaction that is simulated anew keeps its number, and others may hold envelopes of
+//! earlier attempts: the ledger admits one of all that bear it.
+//!
+//! *Cost.* A lane that can give none has an open number, of a session that waits. The ledger
+//! remembers 136 bytes for each, until what came last in it has expired, and bounds how many one
+//! principal has over the whole cluster. So a node has [`LANES_MAX`] at most; where none of them can
+//! give a number none is drawn. The first lane that can give one does, so few are in use.
+//!
+//! *Given up.* Of a transaction whose end is not known to this node the number is open no more, and
+//! its envelope may be on its way still: it may be too old when it comes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -27,9 +34,14 @@ use std::sync::{Arc, Mutex};
 use kit::sync::lock;
 use ledger::hash::tagged_hash;
 use order::WINDOW;
+use types::{Error, Result, SqlState};
 
 /// What lanes' names are hashed behind.
 const TAG_LANE: &[u8; 16] = b"tally submitter1";
+
+/// Of a node's start: those of as many nodes as a cluster has, each started twice within what the
+/// ledger remembers, are no more than it allows a principal.
+const LANES_MAX: usize = 32;
 
 /// Of one start.
 pub(super) struct Numbers {
@@ -76,18 +88,24 @@ impl Numbers {
         Arc::new(Numbers { submitter, lanes: Mutex::default() })
     }
 
-    pub fn draw(self: &Arc<Self>) -> Number {
+    /// # Errors
+    /// 53300: too many wait for others in each lane.
+    pub fn draw(self: &Arc<Self>) -> Result<Number> {
         let mut lanes = lock(&self.lanes);
         let drawn = (0..).zip(lanes.iter_mut()).find_map(|(at, lane)| Some((at, lane.draw()?)));
-        let (lane, sequence) = drawn.unwrap_or_else(|| {
-            let number = lanes.len();
-            lanes.push(Lane::new(&self.submitter, number));
-            let newest = lanes.last_mut().and_then(Lane::draw);
-            (number, newest.expect("nothing is open in a lane that is new"))
-        });
+        let (lane, sequence) = match drawn {
+            Some(drawn) => drawn,
+            None if lanes.len() == LANES_MAX => return Err(too_many()),
+            None => {
+                let number = lanes.len();
+                lanes.push(Lane::new(&self.submitter, number));
+                let newest = lanes.last_mut().and_then(Lane::draw);
+                (number, newest.expect("nothing is open in a lane that is new"))
+            }
+        };
         let submitter = lanes[lane].name;
         drop(lanes);
-        Number { numbers: Arc::clone(self), lane, submitter, sequence }
+        Ok(Number { numbers: Arc::clone(self), lane, submitter, sequence })
     }
 }
 
@@ -98,6 +116,13 @@ impl Drop for Number {
             debug_assert!(was_open, "a number is open until it is dropped");
         }
     }
+}
+
+fn too_many() -> Error {
+    let what = "too many transactions wait for the endorsements of others";
+    Error::new(SqlState::TOO_MANY_CONNECTIONS, what)
+        .with_detail(format!("{LANES_MAX} of them have been passed by {WINDOW} others each."))
+        .with_hint("Try again, or name the transaction by tally.transaction_key.")
 }
 
 #[cfg(test)]
@@ -115,21 +140,35 @@ mod tests {
     #[test]
     fn one_that_waits_holds_its_lane_up_and_no_other() {
         let numbers = Numbers::new([7; 16]);
-        let slow = numbers.draw();
+        let slow = numbers.draw().unwrap();
         for sequence in 1..WINDOW {
-            let number = numbers.draw();
+            let number = numbers.draw().unwrap();
             assert_eq!((number.submitter, number.sequence), (slow.submitter, sequence));
         }
-        let beside = numbers.draw();
+        let beside = numbers.draw().unwrap();
         assert_ne!(beside.submitter, slow.submitter);
         assert_eq!(beside.sequence, 0, "each lane counts by itself");
         assert_eq!([0, 1].map(|lane| is_open(&numbers, lane)), [1, 1]);
         let of_first = slow.submitter;
         drop(slow);
-        let next = numbers.draw();
+        let next = numbers.draw().unwrap();
         assert_eq!((next.submitter, next.sequence), (of_first, WINDOW), "it goes on");
-        let other = Numbers::new([8; 16]).draw();
+        let other = Numbers::new([8; 16]).draw().unwrap();
         assert!(![of_first, beside.submitter].contains(&other.submitter), "of another start");
+    }
+
+    #[test]
+    fn a_node_has_so_many_lanes_and_no_more() {
+        let numbers = Numbers::new([7; 16]);
+        let mut kept = Vec::new();
+        for _ in 0..LANES_MAX {
+            kept.push(numbers.draw().unwrap());
+            (1..WINDOW).for_each(|_| drop(numbers.draw().unwrap()));
+        }
+        let why = numbers.draw().err().expect("each lane is held up");
+        assert_eq!(why.code(), SqlState::TOO_MANY_CONNECTIONS);
+        let goes_on = kept.swap_remove(LANES_MAX / 2).submitter;
+        assert_eq!(numbers.draw().unwrap().submitter, goes_on);
     }
 
     /// Whatever waits for how long and is handed in in which order, the ledger's window admits it.
@@ -141,7 +180,7 @@ mod tests {
                 (Vec::new(), HashMap::<[u8; 16], u64>::new(), HashSet::new());
             let (sessions, slow_one_in) = (1 + random.below(900) as usize, 2 + random.below(500));
             for _ in 0..20_000 {
-                open.push((numbers.draw(), random.below(slow_one_in) == 0));
+                open.push((numbers.draw().unwrap(), random.below(slow_one_in) == 0));
                 while open.len() >= sessions {
                     // A slow one waits until the others have passed it ten thousand times.
                     let at = random.below(open.len() as u64) as usize;

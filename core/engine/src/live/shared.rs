@@ -357,15 +357,16 @@ impl Shared {
     pub fn draft(
         &self,
         submitter: Submitter<'_>,
-        request: &[u8],
-        seen_height: Height,
+        (request, seen_height): (&[u8], Height),
+        former: Option<Draft>,
     ) -> Result<Draft, Error> {
-        let number = submitter.key.is_none().then(|| self.numbers.draw());
-        let submission = match (&number, submitter.key) {
-            (Some(Number { submitter, sequence, .. }), _) => {
-                Submission::Sequence { submitter: *submitter, sequence: *sequence }
+        let (number, submission) = match (submitter.key, former.and_then(|draft| draft.number)) {
+            (Some(key), _) => (None, Submission::Key(key)),
+            (None, former) => {
+                let number = former.map_or_else(|| self.numbers.draw(), Ok)?;
+                let Number { submitter, sequence, .. } = number;
+                (Some(number), Submission::Sequence { submitter, sequence })
             }
-            (None, key) => Submission::Key(key.unwrap_or_default()),
         };
         let envelope = self.envelope(submitter, submission, (request, seen_height))?;
         Ok(Draft { id: envelope.id()?, envelope: envelope.into_bytes(), number })

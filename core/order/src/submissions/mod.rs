@@ -429,12 +429,16 @@ fn expires_before(known: &Entry) -> Error {
     .with_hint("An attempt that follows another one must not expire before it.")
 }
 
+const OTHER_BYTES: &str = "another transaction was submitted under this key";
+
+/// Whether a transaction was refused because other bytes stand under its key.
+pub fn is_of_another(error: &Error) -> bool {
+    error.code() == SqlState::INVALID_PARAMETER_VALUE && error.message() == OTHER_BYTES
+}
+
 fn other_bytes(known: &Entry) -> Error {
     let Origin { height, index } = known.place;
-    Error::new(
-        SqlState::INVALID_PARAMETER_VALUE,
-        "another transaction was submitted under this key",
-    )
-    .with_detail(format!("It is transaction {index} of block {height}."))
-    .with_hint("Ask for its outcome, or use another key.")
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, OTHER_BYTES)
+        .with_detail(format!("It is transaction {index} of block {height}."))
+        .with_hint("Ask for its outcome, or use another key.")
 }

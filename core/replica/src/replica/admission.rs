@@ -114,7 +114,7 @@ impl AdmissionControl {
 
     /// Whether an envelope may run, which then stands at `origin`. `Err`: it may not. Its program
     /// is left in `compiled` where it had to be looked at; one that this node has judged under the
-    /// same schema is not looked at again.
+    /// same schema is not looked at again, but by [`enters`](Self::enters), which has no program.
     pub(super) fn admit(
         &mut self,
         origin: Origin,
@@ -154,7 +154,7 @@ impl AdmissionControl {
             Admission::Run => Ok(run),
             Admission::Repeat(place) => Ok(Verdict::Repeat(place)),
             Admission::Repeated if mutated("repeats_run") => Ok(run),
-            Admission::Repeated => Err(refused("the envelope's number was used before")),
+            Admission::Repeated => Err(refused(NUMBER_USED)),
             Admission::Refused(error) => Err(error),
         }
     }
@@ -218,6 +218,15 @@ pub fn too_large(bytes: usize, most: usize) -> Error {
     Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the transaction is too large")
         .with_detail(format!("Its envelope has {bytes} bytes; the ledger allows {most}."))
         .with_hint("Split it into several transactions.")
+}
+
+const NUMBER_USED: &str = "the envelope's number was used before";
+
+/// Whether a transaction was refused because another envelope of its number, or other bytes under
+/// its key, came before it.
+pub fn is_of_another(error: &Error) -> bool {
+    error.code() == SqlState::PROTOCOL_VIOLATION && error.message() == NUMBER_USED
+        || order::submissions::is_of_another(error)
 }
 
 pub(super) fn refused(what: &str) -> Error {

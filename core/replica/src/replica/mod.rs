@@ -42,7 +42,7 @@ mod run;
 mod skipped;
 mod value;
 
-pub use admission::{AdmissionControl, Spread, too_large};
+pub use admission::{AdmissionControl, Spread, is_of_another, too_large};
 pub use arriving::{Closed, Entered, Opened};
 pub use block::{Boundary, Executed, FinishingBlock, Head, PlannedBlock, RanBlock, ReadyBlock};
 pub use halt::Halt;

@@ -82,17 +82,20 @@ impl Session {
     /// It approves nothing.
     pub(super) fn own_check(&self, catalog: &Arc<Catalog>) -> Result<Arc<Routine>> {
         let shared = &self.database.shared_state;
-        let mut judge = shared.judge.lock();
-        if let Some((of, check)) = &*judge
+        if let Some((of, check)) = &*shared.judge.lock()
             && Arc::ptr_eq(of, catalog)
         {
-            return Ok(Arc::clone(check));
+            return check.clone();
         }
-        let organisation = organisation_of(catalog, self.database.engine.node_key())?;
         let named = shared.approval_check.get().map(String::as_str);
-        let check = check_function(catalog, named, &organisation)?;
-        *judge = Some((Arc::clone(catalog), Arc::clone(&check)));
-        Ok(check)
+        let organisation = organisation_of(catalog, self.database.engine.node_key());
+        let check = organisation.and_then(|of_node| check_function(catalog, named, &of_node));
+        // The first call of a routine compiles it, which holds up no other session. That there is
+        // none is known once the node has begun.
+        if named.is_some() {
+            *shared.judge.lock() = Some((Arc::clone(catalog), check.clone()));
+        }
+        check
     }
 
     /// # Errors

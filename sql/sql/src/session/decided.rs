@@ -4,6 +4,8 @@
 //! waits for its block   cancel, statement_timeout   withdrawn: in no block       57014
 //!                       tally.commit_timeout        withdrawn: in no block       55000
 //!                                                   may have been ordered        08007
+//!                       of an endorser's that another has handed in
+//!                                                   one of its attempts is in    08007
 //! is in a block         the block's outcome, even if the client cancels or times out
 //! ```
 //!
@@ -134,6 +136,12 @@ pub(super) fn without_votes() -> Error {
     Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
         .with_detail("The transaction is in no block.")
         .with_hint("SET tally.acknowledge = quorum, or RESET tally.acknowledge.")
+}
+
+/// Its number or its key is used by now: others had an attempt of it, and one of them has handed
+/// that in. To send it again would have it twice.
+pub(super) fn of_another_attempt(key: Option<&str>) -> Error {
+    unknown("Another member has handed in an attempt of it".into(), key)
 }
 
 fn unknown(why: String, key: Option<&str>) -> Error {

@@ -11,7 +11,11 @@
 //! Members are asked at once, and all of them, and waited for until the policies are met. One that
 //! does not answer in time, refuses, or answers what is not signed, costs its approval only; why is
 //! told where approvals are missing. Meanwhile the client may cancel, and `statement_timeout` runs:
-//! what is given up was not ordered, and its key names the next one.
+//! what is given up this node has not handed in, and its key names the next one.
+//!
+//! *What others hold.* Each envelope that members are asked about is whole, and any of them may hand
+//! it in, with or without this node. All attempts of a statement have one key or one number, so the
+//! ledger admits one of them; a client whose own came too late is told 08007, and not to try again.
 //!
 //! *Once.* The gateway simulates a proposal once, and its own check function looks at that: what it
 //! endorses it has come to itself. It signs with what it sends to others, so that one signature
@@ -29,9 +33,10 @@
 //! waits for a block that is being validated, beside the runtime's workers, and holds up the next
 //! one for as long as a transaction may run in a block.
 //!
-//! *However long that takes*, it costs the client nothing but the time: the number of its envelope
-//! is kept from growing too old ([`Engine::draft`]), a busy member is waited for, and one that by
-//! then knows the time of the block no more is asked about a simulation on a newer one.
+//! *However long that takes*, up to the envelope's expiry, it costs the client nothing but the time:
+//! the number of its envelope is kept from growing too old ([`Engine::draft`]), a busy member is
+//! waited for, and one that by then knows the time of the block no more is asked about a simulation
+//! on a newer one.
 //!
 //! [`Engine::draft`]: engine::Engine::draft
 //!
@@ -76,7 +81,7 @@ impl ForMember {
         ForMember(Session::new(Arc::clone(database), SessionInfo::default(), interrupt))
     }
 
-    /// The id of what this node may sign. Nothing of it stays in the session.
+    /// The id of what this node may sign. Nothing that is read stays in the session.
     ///
     /// # Errors
     /// Why it is not endorsed.
@@ -97,6 +102,15 @@ impl ForMember {
 
 /// How often a transaction is simulated for endorsers that have forgotten its block.
 const DRAFTS_MAX: usize = 4;
+
+/// A transaction that was endorsed, as far as that goes.
+struct HandedIn {
+    submitted: Submitted,
+    answer: ProgramResult,
+    refusals: Vec<(String, Error)>,
+    /// Attempts that others may hold.
+    drafts: usize,
+}
 
 /// A transaction that this node has simulated for its client.
 struct Drafted {
@@ -153,9 +167,9 @@ impl Session {
     ) -> Result<Completion> {
         let certified = self.certificates()?;
         let key = self.settings.take_transaction_key();
-        let submitted = self.handed_in(role, request, (key.as_deref(), seed)).await;
-        let (submitted, answer, refusals) = match submitted {
-            Ok(submitted) => submitted,
+        let handed_in = self.handed_in(role, request, (key.as_deref(), seed)).await;
+        let HandedIn { submitted, answer, refusals, drafts } = match handed_in {
+            Ok(handed_in) => handed_in,
             Err(error) => {
                 // It was not ordered: the key names the next one still.
                 self.settings.put_transaction_key_back(key);
@@ -165,7 +179,17 @@ impl Session {
         let engine = Arc::clone(&self.database.engine);
         let (guard, limit) = (Arc::clone(&self.guard), self.settings.commit_timeout());
         let ended = decided::ended(&engine, &guard, limit, submitted, key.as_deref()).await;
+        if ended.withdrawn {
+            self.settings.put_transaction_key_back(key.clone());
+        }
         let mut completion = self.acknowledge(ended.answer, certified, key.as_deref()).await?;
+        // Under a key, one envelope alone stands for itself.
+        if let Outcome::Rejected(error) = &completion.outcome
+            && engine::is_of_another(error)
+            && (key.is_none() || drafts > 1)
+        {
+            return Err(decided::of_another_attempt(key.as_deref()));
+        }
         completion.outcome = match completion.outcome {
             Outcome::Committed(_) => Outcome::Committed(answer),
             Outcome::Rejected(error) => Outcome::Rejected(reported(error, &refusals)),
@@ -181,26 +205,28 @@ impl Session {
         role: Option<&str>,
         request: &[u8],
         (key, seed): (Option<&str>, Seed),
-    ) -> Result<(Submitted, ProgramResult, Vec<(String, Error)>)> {
+    ) -> Result<HandedIn> {
         let principal = self.info.user.clone();
         let submitter = Submitter { principal: &principal, role, key, seed };
-        let mut drafts = 1;
+        let (mut drafts, mut former) = (1, None);
         let (drafted, gathered) = loop {
             let view = self.view_of(None)?;
-            let mut drafted =
-                self.simulating(&view, |session, view| session.drafted(request, submitter, view))?;
+            let mut drafted = self.simulating(&view, |session, view| {
+                session.drafted(request, submitter, (view, former.take()))
+            })?;
             let own = std::mem::replace(&mut drafted.own, Ok(()));
             let gathered = self.gathered(&drafted, own).await?;
             if !gathered.is_forgotten() || drafts == DRAFTS_MAX {
                 break (drafted, gathered);
             }
             drafts += 1;
+            former = Some(drafted.draft);
         };
         let Drafted { draft, answer, work: (work, schema_version), .. } = drafted;
         let Gathered { approvals, refusals, agreed } = gathered;
         let compiled = agreed.then_some(Compiled { work, schema_version, agreed });
         match self.database.engine.submit_draft(draft, &approvals, compiled) {
-            Ok(submitted) => Ok((submitted, answer, refusals)),
+            Ok(submitted) => Ok(HandedIn { submitted, answer, refusals, drafts }),
             Err(error) => Err(reported(error, &refusals)),
         }
     }
@@ -210,7 +236,7 @@ impl Session {
         &mut self,
         request: &[u8],
         submitter: Submitter<'_>,
-        view: &View,
+        (view, former): (&View, Option<Draft>),
     ) -> Result<Drafted> {
         let engine = Arc::clone(&self.database.engine);
         let Some(snapshot) = &view.snapshot else {
@@ -226,14 +252,20 @@ impl Session {
         let Proposed { proposal, endorsed, again, answer, approves } =
             self.proposed(&transaction, snapshot, (versioned, looks))?;
         let schema = Arc::clone(&self.database.schema);
-        let reach = schema.reach_of(&schema.compiled_aside, versioned, &proposal);
-        let owed = Owed::of(versioned, (transaction, &reach, &endorsed));
+        let party = transaction.party()?;
+        let asked = (party, &transaction.body, &proposal);
+        let kept = schema.reach_of(&schema.compiled_aside, versioned, asked);
+        let reach = kept.get_or_init(|| Reach::of(&proposal));
+        // What all replicas ask of it, of whom this one looks at nothing again.
+        reach.check(&versioned.catalog, &endorsed.writes)?;
+        let owed = Owed::of(versioned, (transaction, reach, &endorsed));
         let body = Body::Endorsed(Box::new(endorsed));
         let own = check.and_then(|(check, _)| {
             self.moment_of(&body, snapshot.height(), snapshot)?;
             said_by(&check, approves?)
         });
-        let draft = engine.draft(submitter, &body.to_request(), snapshot.height())?;
+        let request = body.to_request();
+        let draft = engine.draft(submitter, (&request, snapshot.height()), former)?;
         debug_assert!(own.is_err() || engine.node_key().is_some(), "it is one of an organisation");
         Ok(Drafted { draft, owed, answer, work: (Arc::new(again), versioned.version), own })
     }

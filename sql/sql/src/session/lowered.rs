@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use concurrency::{Expectation, Interactive, Statement, Work};
-use engine::ParameterTypes;
-use engine::transaction::{Endorsed, RowChange, RowWrite};
+use engine::transaction::{Endorsed, RowChange, RowWrite, StatementText};
+use engine::{Body, ParameterTypes, Party};
 use parking_lot::Mutex;
 use procedure::Procedure;
 use types::{ColumnId, DataType, Error, Result, SqlState, TableId, Value};
 
-use super::endorsed::{Reach, table_of};
-use super::schema::{COMPILED_MAX, Compiled, NO_PARTY, Schema, check_arguments, procedure_of};
+use super::compiled::{Compiled, KeptReach};
+use super::endorsed::table_of;
+use super::schema::{NO_PARTY, Schema, check_arguments, procedure_of};
 use super::versioned::Versioned;
 use crate::bind::scope::ROW_ID_NAME;
 use crate::schema::catalog::{ReferenceAction, Table};
@@ -50,6 +51,11 @@ impl Shape {
             RowChange::Delete { .. } => (Kind::Delete, Vec::new()),
         };
         Shape { table: *table, kind, columns }
+    }
+
+    #[cfg(test)]
+    pub(super) fn any() -> Shape {
+        Shape { table: TableId(1), kind: Kind::Delete, columns: Vec::new() }
     }
 }
 
@@ -87,29 +93,30 @@ impl Schema {
         Ok(Work::Interactive(Interactive { now_us, rows, ranges, writes }))
     }
 
-    /// What a program can change.
+    /// Where it stands what the program of a body can change, or will: where the program is kept,
+    /// and no longer than that. What is not kept is looked at each time.
     pub(super) fn reach_of(
         &self,
         cache: &Mutex<Compiled>,
         versioned: &Versioned,
-        work: &Work,
-    ) -> Arc<Reach> {
+        (party, body, work): (Party<'_>, &Body, &Work),
+    ) -> KeptReach {
         let Work::Statement(Statement { procedure, .. }) = work else {
-            return Arc::new(Reach::of(work));
+            return KeptReach::default();
         };
-        let address = Arc::as_ptr(procedure).addr();
-        if let Some((_, reach)) = cache.lock().reaches.get(&address) {
-            return Arc::clone(reach);
-        }
-        let reach = Arc::new(Reach::of(work));
         let mut compiled = cache.lock();
-        if compiled.is_of(versioned) {
-            if compiled.reaches.len() >= COMPILED_MAX {
-                compiled.reaches.clear();
-            }
-            compiled.reaches.insert(address, (Arc::clone(procedure), Arc::clone(&reach)));
+        if !compiled.is_of(versioned) {
+            return KeptReach::default();
         }
-        reach
+        match body {
+            Body::Statement(Statement { procedure: StatementText { text, types }, .. }) => {
+                compiled.reach(party, (text, types)).unwrap_or_default()
+            }
+            Body::Call(Statement { procedure: name, .. }) => {
+                compiled.reach_of_routine(name, procedure)
+            }
+            _ => KeptReach::default(),
+        }
     }
 
     fn of_shape(
@@ -120,9 +127,8 @@ impl Schema {
     ) -> Result<Arc<Procedure>> {
         {
             let compiled = cache.lock();
-            let known = compiled.rows.get(shape).filter(|_| compiled.is_of(versioned));
-            if let Some(known) = known {
-                return Ok(Arc::clone(known));
+            if let Some(known) = compiled.of_shape(shape).filter(|_| compiled.is_of(versioned)) {
+                return Ok(known);
             }
         }
         let (text, types) = worded(table, shape);
@@ -132,10 +138,7 @@ impl Schema {
         let procedure = procedure_of(&bound)?;
         let mut compiled = cache.lock();
         if compiled.is_of(versioned) {
-            if compiled.rows.len() >= COMPILED_MAX {
-                compiled.rows.clear();
-            }
-            compiled.rows.insert(shape.clone(), Arc::clone(&procedure));
+            compiled.keep_shape(shape, &text, &procedure);
         }
         Ok(procedure)
     }

@@ -28,6 +28,7 @@ mod chance;
 pub mod changes;
 mod commands;
 mod compared;
+mod compiled;
 mod copy_in;
 mod copying;
 mod cursors;

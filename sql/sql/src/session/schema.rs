@@ -17,8 +17,7 @@
 //! ([`last_changes`](super::last_changes)): its requirements are keys, stamps and ranges of that
 //! schema, and mean nothing under another.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::hash::BuildHasher;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -29,13 +28,11 @@ use engine::{
     Action, AskedChange, Body, KeyId, Language, Migrated, ObjectChange, ParameterTypes, Party,
     SchemaChange, Seed, Transaction, Wanted,
 };
-use hashbrown::HashTable;
 use identity::{RoleId, Roles};
 use ledger::Parameters;
 use parking_lot::Mutex;
 use procedure::draws::Draws;
 use procedure::{Column, Frame, Procedure, ProgramResult, sequences};
-use rustc_hash::FxBuildHasher;
 use storage::{LATEST, Snapshot, Store};
 use types::codec::{decode_str, encode_str};
 use types::{DataType, Error, Height, Position, Result, SqlState, Stop, TableId, Value};
@@ -47,11 +44,11 @@ use crate::schema::access::must_be;
 use crate::schema::catalog::Catalog;
 use crate::schema::deferred::{Unchecked, taken_off};
 use crate::session::changes::{SchemaText, change_schema};
+use crate::session::compiled::Compiled;
 use crate::session::endorsed::Reach;
 use crate::session::guard::error_of;
 use crate::session::handed_in::check_leaves_databases;
 use crate::session::last_changes::{LastChanges, schema_changed};
-use crate::session::lowered::Shape;
 use crate::session::sequence_caches::SequenceCaches;
 use crate::session::touched::Touched;
 use crate::session::versioned::{Stated, Versioned};
@@ -73,45 +70,6 @@ pub struct Schema {
 
 /// How a text is compiled.
 type CompileText<'a> = &'a dyn Fn(&str, &ParameterTypes) -> Result<Arc<Bound>>;
-
-/// Programs for one catalog.
-#[derive(Default)]
-pub(super) struct Compiled {
-    catalog: Option<Arc<Catalog>>,
-    programs: HashTable<CompiledWrite>,
-    /// Of rows that endorsers have come to.
-    pub(super) rows: BTreeMap<Shape, Arc<Procedure>>,
-    /// What programs can change, by their addresses, which they keep meanwhile.
-    pub(super) reaches: BTreeMap<usize, (Arc<Procedure>, Arc<Reach>)>,
-}
-
-impl Compiled {
-    pub(super) fn is_of(&self, versioned: &Versioned) -> bool {
-        self.catalog.as_ref().is_some_and(|catalog| Arc::ptr_eq(catalog, &versioned.catalog))
-    }
-}
-
-struct CompiledWrite {
-    principal: String,
-    role: Option<String>,
-    text: String,
-    types: ParameterTypes,
-    bound: Arc<Bound>,
-}
-
-/// Texts with literals in them would otherwise fill the memory.
-pub(super) const COMPILED_MAX: usize = 4096;
-const COMPILED_BYTES_MAX: usize = 1 << 16;
-
-impl CompiledWrite {
-    fn party(&self) -> Party<'_> {
-        Party { principal: &self.principal, role: self.role.as_deref() }
-    }
-}
-
-fn hash_of(party: Party<'_>, text: &str, types: &ParameterTypes) -> u64 {
-    FxBuildHasher.hash_one((party, text, types))
-}
 
 impl Default for Schema {
     fn default() -> Self {
@@ -158,39 +116,24 @@ impl Schema {
         party: Party<'_>,
         (text, types): (&str, &ParameterTypes),
     ) -> Result<Arc<Bound>> {
-        let hash = hash_of(party, text, types);
         {
             let mut compiled = cache.lock();
             if !compiled.is_of(versioned)
                 && Arc::ptr_eq(&self.next.load().catalog, &versioned.catalog)
             {
-                let catalog = Some(Arc::clone(&versioned.catalog));
-                *compiled = Compiled { catalog, ..Compiled::default() };
+                *compiled = Compiled::of(&versioned.catalog);
             }
-            let is_it =
-                |p: &CompiledWrite| p.text == text && p.party() == party && p.types == *types;
             if compiled.is_of(versioned)
-                && let Some(program) = compiled.programs.find(hash, is_it)
+                && let Some(bound) = compiled.bound(party, (text, types))
             {
-                return Ok(Arc::clone(&program.bound));
+                return Ok(bound);
             }
         }
         let bound = Arc::new(compile_for_ledger(&versioned.catalog, party, text, types)?);
-        let program = CompiledWrite {
-            principal: party.principal.to_owned(),
-            role: party.role.map(str::to_owned),
-            text: text.to_owned(),
-            types: types.clone(),
-            bound: Arc::clone(&bound),
-        };
         let mut compiled = cache.lock();
-        if !compiled.is_of(versioned) || text.len() > COMPILED_BYTES_MAX {
-            return Ok(bound);
+        if compiled.is_of(versioned) {
+            compiled.keep(party, (text, types), &bound);
         }
-        if compiled.programs.len() >= COMPILED_MAX {
-            compiled.programs.clear();
-        }
-        compiled.programs.insert_unique(hash, program, |p| hash_of(p.party(), &p.text, &p.types));
         Ok(bound)
     }
 
@@ -269,8 +212,10 @@ impl Schema {
         let mut touched = Touched::by_name(&endorsed.proposal);
         let proposed = self.compile_body(of.party, endorsed.proposal.clone(), &mut draws)?;
         check_seed(&draws, of.seed)?;
-        let reach = self.reach_of(&self.compiled, &next, &proposed);
-        touched.by_reach(&reach);
+        let asked = (of.party, &endorsed.proposal, &proposed);
+        let kept = self.reach_of(&self.compiled, &next, asked);
+        let reach = kept.get_or_init(|| Reach::of(&proposed));
+        touched.by_reach(reach);
         let agreed = catalog.agreed(of.signers, of.approvers);
         touched.check(catalog, &agreed)?;
         let written: BTreeSet<TableId> = endorsed.writes.iter().map(|write| write.table).collect();

@@ -23,7 +23,7 @@ use super::endorsed::{
     AMOUNTS, BALANCES, BOTH, INITIAL, POLICY, approve, balance, changed, changes, endorsed, own,
     proposed, refused, shown, statement, with,
 };
-use super::signed::{ADA, OK, Said, key, outcome, said};
+use super::signed::{ADA, OK, Said, key, outcome, said, submit};
 use super::{Client, Node, block_on, code};
 
 /// How the other bank's node answers.
@@ -41,6 +41,8 @@ enum Says {
     IsSlow,
     /// The block that it was simulated on; of the next one it knows.
     HasForgotten,
+    /// The same, and is slow then.
+    HasForgottenAndIsSlow,
 }
 
 /// The other bank's node.
@@ -49,6 +51,8 @@ struct Other {
     asked: Mutex<Vec<Bytes>>,
     /// A slow one goes on.
     goes_on: Arc<Notify>,
+    /// Of a client that gives up when it has approved.
+    gives_up: Mutex<Option<Arc<Notify>>>,
 }
 
 impl Endorsers for Other {
@@ -79,8 +83,11 @@ impl Endorsers for Other {
                 });
                 return own.chain(late).boxed();
             }
-            ref mut says @ Says::HasForgotten => {
-                *says = Says::Approves;
+            ref mut says @ (Says::HasForgotten | Says::HasForgottenAndIsSlow) => {
+                *says = match *says {
+                    Says::HasForgotten => Says::Approves,
+                    _ => Says::IsSlow,
+                };
                 let what = "the time of block 1 is not known any more";
                 Err(Error::new(SqlState::SNAPSHOT_TOO_OLD, what))
             }
@@ -94,7 +101,12 @@ impl Endorsers for Other {
                 approved(&View { request: &request, ..view }.encode().unwrap(), NODE_B)
             }
         };
-        own.chain(stream::iter([("member 2".to_owned(), answer)])).boxed()
+        let gives_up = self.gives_up.lock().unwrap().clone();
+        let last = stream::once(async move {
+            gives_up.inspect(|client| client.notify_one());
+            ("member 2".to_owned(), answer)
+        });
+        own.chain(last).boxed()
     }
 }
 
@@ -117,7 +129,8 @@ async fn looking(more: &[&str]) -> (Node, Client, Arc<Other>) {
     let texts = [&[BALANCES, INITIAL, LOOK, &look], more, &[&alter]].concat();
     let (node, client) = with(&texts).await;
     let (says, asked) = (Mutex::new(Says::Approves), Mutex::default());
-    let other = Arc::new(Other { says, asked, goes_on: Arc::default() });
+    let (goes_on, gives_up) = Default::default();
+    let other = Arc::new(Other { says, asked, goes_on, gives_up });
     let shared = &node.database.shared_state;
     shared.approval_check.set("look".to_owned()).unwrap();
     let endorsers: Arc<dyn Endorsers> = other.clone();
@@ -543,6 +556,95 @@ fn a_proposal_on_a_block_that_is_forgotten_is_made_anew() {
         assert_eq!(other.count(), 2);
         assert_eq!(shown(&mut client, AMOUNTS).await, "BalA,101 BalB,50");
         assert_eq!(shown(&mut client, "SELECT outcome FROM tally_outcome('k')").await, "committed");
+        node.verify();
+    });
+}
+
+/// A member keeps each envelope that it was asked about, and hands it in some time.
+#[test]
+fn of_the_attempts_of_a_statement_one_is_executed() {
+    block_on(async {
+        let log = "CREATE TABLE log (what text)";
+        let alter = format!("ALTER TABLE log {POLICY}");
+        for (ordered_before, key) in
+            [(false, None), (true, None), (false, Some("k")), (true, Some("k"))]
+        {
+            let (node, mut client, other) = looking(&[log, &alter]).await;
+            let mut member = node.session();
+            run_all(&mut client, &["SET tally.endorse = on"]).await;
+            if let Some(key) = key {
+                run_all(&mut client, &[&format!("SET tally.transaction_key = '{key}'")]).await;
+            }
+            *other.says.lock().unwrap() = Says::HasForgotten;
+            let hand_in = async |member: &mut Client| {
+                let first = other.asked.lock().unwrap()[0].clone();
+                let by = [NODE_A, NODE_B].map(|by| approved(&first, by).unwrap());
+                let by = by.iter().map(|it| Signature { key_id: it.key_id, bytes: &it.bytes[..] });
+                let mut approvals: Vec<_> = by.collect();
+                approvals.sort_by_key(|it| it.key_id);
+                let whole = View { approvals, ..View::read(&first).unwrap() }.encode().unwrap();
+                submit(member, &whole).await
+            };
+            let insert = "INSERT INTO log VALUES ('once')";
+            if ordered_before {
+                *other.says.lock().unwrap() = Says::HasForgottenAndIsSlow;
+                let first = async {
+                    while other.count() < 2 {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                    hand_in(&mut member).await.unwrap();
+                    other.goes_on.notify_one();
+                };
+                let (ended, ()) = tokio::join!(client.run(insert), first);
+                let why = ended.unwrap_err();
+                assert_eq!(why.code(), SqlState::TRANSACTION_RESOLUTION_UNKNOWN, "{why:?}");
+                assert!(detail(&why).contains("has handed in an attempt of it"), "{why:?}");
+            } else {
+                run_all(&mut client, &[insert]).await;
+                let why = hand_in(&mut member).await.unwrap_err();
+                let told = if key.is_some() { "under this key" } else { "was used before" };
+                assert!(why.message().contains(told), "{why:?}");
+            }
+            assert_eq!(other.count(), 2);
+            assert_eq!(shown(&mut member, "SELECT count(*) FROM log").await, "1");
+            node.verify();
+        }
+    });
+}
+
+#[test]
+fn what_is_withdrawn_leaves_its_key_to_the_next() {
+    block_on(async {
+        let (node, mut client, other) = looking(&[]).await;
+        let signal = Signal::default();
+        let info = SessionInfo { user: "tally".into(), ..SessionInfo::default() };
+        let interrupt = Arc::clone(&signal.raised);
+        let session = Session::new(Arc::clone(&node.database), info, signal.clone());
+        let mut hasty = Client { session, interrupt };
+        run_all(&mut hasty, &["SET tally.endorse = on"]).await;
+        let add = "UPDATE balances SET amount = amount + 1 WHERE name = 'BalA'";
+        let mut committed = 0;
+        // The sequencer may be faster.
+        let key = loop {
+            assert!(committed < 1000, "none was withdrawn");
+            let key = format!("k{committed}");
+            run_all(&mut hasty, &[&format!("SET tally.transaction_key = '{key}'")]).await;
+            *other.gives_up.lock().unwrap() = Some(Arc::clone(&signal.withdraw));
+            match hasty.run(add).await {
+                Ok(_) => committed += 1,
+                Err(why) => {
+                    assert_eq!(why.code(), SqlState::QUERY_CANCELED, "{why:?}");
+                    break key;
+                }
+            }
+        };
+        *other.gives_up.lock().unwrap() = None;
+        assert_eq!(shown(&mut hasty, "SHOW tally.transaction_key").await, key);
+        run_all(&mut hasty, &[add]).await;
+        let outcome = format!("SELECT outcome FROM tally_outcome('{key}')");
+        assert_eq!(shown(&mut client, &outcome).await, "committed");
+        let amount = "SELECT amount FROM balances WHERE name = 'BalA'";
+        assert_eq!(shown(&mut client, amount).await, (101 + committed).to_string());
         node.verify();
     });
 }

@@ -45,7 +45,7 @@ pub struct SharedState {
     /// The function by which the node judges what it is to approve, by its key. Set by the node.
     pub approval_check: OnceLock<String>,
     /// The same as it was found last, under that catalog.
-    pub(super) judge: Mutex<Option<(Arc<Catalog>, Arc<Routine>)>>,
+    pub(super) judge: Mutex<Option<(Arc<Catalog>, Result<Arc<Routine>>)>>,
     /// Set by a node whose ledger makes databases.
     pub databases: OnceLock<Arc<dyn Databases>>,
     /// The databases of the node beside its own ledger. Set by the node.
