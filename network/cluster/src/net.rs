@@ -57,7 +57,7 @@ const DIAL_AGAIN_MIN: Duration = Duration::from_millis(20);
 const DIAL_AGAIN_MAX: Duration = Duration::from_millis(250);
 /// Connections that are served, for each member, of as many as there may be.
 const SERVED_MAX: usize = 24;
-const MEMBERS_MAX: usize = 16;
+pub const MEMBERS_MAX: usize = 16;
 
 // A member has room for all calls of another one, and for what that one keeps.
 const _: () = assert!(CALLS_MAX + KEPT_MAX <= SERVED_MAX);

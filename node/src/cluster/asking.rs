@@ -17,11 +17,16 @@
 //! by itself. An honest answer bears one signature; one with more than [`SIGNED_MAX`] is none, so
 //! that wrong ones do not cost the time of others.
 //!
+//! *A member that is busy* says that it has not looked at a proposal yet, and is asked again: after
+//! [`BESIDE`], then twice as long each time, up to [`PAUSE_MAX`]. So one that says nothing else does
+//! not have this node send as fast as it answers.
+//!
 //! *Bounds.* [`AT_A_TIME_MAX`] requests to a member at a time: the calls that the order needs find
 //! room beside them; one, after it was silent. Of [`PROPOSALS_MAX`] proposals each, or a first one
-//! and others of [`REQUEST_BYTES_MAX`]. A proposal waits for a member that answers others, which is
-//! busy, for [`WAITS_MAX`]; for one that answers nothing for [`PATIENCE`]; then for an answer for
-//! [`ANSWERED_IN`]. As many wait as sessions do, each as long as its client lets it.
+//! and others of [`REQUEST_BYTES_MAX`]. A proposal waits for a member that answers something, which
+//! is busy, for [`WAITS_MAX`] from when it came, however often it was asked about; for one that
+//! answers nothing for [`PATIENCE`]; then for an answer for [`ANSWERED_IN`]. As many wait as
+//! sessions do, each as long as its client lets it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -29,7 +34,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cluster::Peers;
+use cluster::{Members, Peers};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use ledger::Hash;
@@ -41,7 +46,7 @@ use sql::session::Database;
 use sql::session::shared_state::{Endorsers, THIS_NODE};
 use tokio::sync::mpsc::{self, Sender};
 use tokio::time::timeout;
-use types::{Error, Result, SqlState};
+use types::Result;
 
 use super::endorsement_messages::{
     AT_A_TIME_MAX, PATIENCE, PROPOSALS_MAX, Said, answers_of, request_of, silent,
@@ -61,6 +66,9 @@ const SIGNED_MAX: usize = 4;
 /// After so long a proposal no longer waits for what is under way.
 const BESIDE: Duration = Duration::from_millis(10);
 
+/// The longest time until one is asked about again.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
 /// So many no longer do.
 const TOGETHER: usize = 64;
 
@@ -72,12 +80,29 @@ struct Asked {
     id: Hash,
     reply: Reply,
     since: Instant,
+    /// It is not asked about before.
+    from: Instant,
+    /// How often it was not looked at.
+    put_off: u32,
+}
+
+impl Asked {
+    fn new((envelope, id): (Bytes, Hash), reply: Reply, since: Instant) -> Asked {
+        Asked { envelope, id, reply, since, from: since, put_off: 0 }
+    }
+
+    fn again_after(self, now: Instant) -> Asked {
+        let pause = BESIDE.saturating_mul(1 << self.put_off.min(16)).min(PAUSE_MAX);
+        Asked { from: now + pause, put_off: self.put_off + 1, ..self }
+    }
 }
 
 /// What waits for one member, and what is under way to it.
 #[derive(Default)]
 struct Line {
     waiting: VecDeque<Asked>,
+    /// What was not looked at, until it is asked about again.
+    put_off: Vec<Asked>,
     under_way: usize,
     /// Proposals of the last request.
     last: usize,
@@ -92,6 +117,9 @@ struct Line {
 impl Line {
     /// The next request, if one may leave.
     fn take(&mut self, now: Instant) -> Vec<Asked> {
+        // Before what came later.
+        let due: Vec<_> = self.put_off.extract_if(.., |asked| asked.from <= now).collect();
+        due.into_iter().rev().for_each(|asked| self.waiting.push_front(asked));
         let has_waited =
             self.waiting.front().is_some_and(|it| now.duration_since(it.since) >= BESIDE);
         let many = self.waiting.len() >= self.last.max(TOGETHER);
@@ -116,20 +144,43 @@ impl Line {
         taken
     }
 
-    /// Puts back what was not looked at, before what came later.
-    fn put_back(&mut self, later: Vec<Asked>) {
-        later.into_iter().rev().for_each(|asked| self.waiting.push_front(asked));
+    /// What was not looked at.
+    fn put_back(&mut self, later: Vec<Asked>, now: Instant) {
+        self.put_off.extend(later.into_iter().map(|asked| asked.again_after(now)));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.put_off.is_empty()
     }
 
     /// Those that have waited too long.
     fn expired(&mut self, now: Instant) -> Vec<Asked> {
-        let waited = |asked: &Asked| now.duration_since(asked.since);
         let is_dead = self.answered.is_none_or(|last| now.duration_since(last) >= PATIENCE);
         let patience = if is_dead { PATIENCE } else { WAITS_MAX };
-        let is_old = |asked: &Asked| waited(asked) >= patience;
-        let count = self.waiting.iter().take_while(|asked| is_old(asked)).count();
-        self.waiting.drain(..count).collect()
+        let is_old = |asked: &Asked| now.duration_since(asked.since) >= patience;
+        if !self.waiting.iter().chain(&self.put_off).any(is_old) {
+            return Vec::new();
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let (mut expired, waiting): (Vec<_>, VecDeque<_>) = partition(waiting, is_old);
+        self.waiting = waiting;
+        expired.extend(self.put_off.extract_if(.., |asked| is_old(asked)));
+        expired
     }
+}
+
+fn partition(
+    all: VecDeque<Asked>,
+    is_old: impl Fn(&Asked) -> bool,
+) -> (Vec<Asked>, VecDeque<Asked>) {
+    let (mut old, mut others) = (Vec::new(), VecDeque::with_capacity(all.len()));
+    for asked in all {
+        match is_old(&asked) {
+            true => old.push(asked),
+            false => others.push_back(asked),
+        }
+    }
+    (old, others)
 }
 
 /// Asks all other members.
@@ -137,7 +188,9 @@ pub struct Gathering(Arc<Lines>);
 
 struct Lines {
     id: u64,
-    peers: Arc<Peers>,
+    members: Arc<Members>,
+    /// The way to them.
+    network: Arc<dyn Network>,
     /// Which has this.
     database: OnceLock<Weak<Database>>,
     /// By member.
@@ -148,8 +201,7 @@ struct Lines {
 
 impl Gathering {
     pub fn new(id: u64, peers: Arc<Peers>) -> Gathering {
-        let (database, lines, own) = (OnceLock::new(), Mutex::default(), Mutex::default());
-        Gathering(Arc::new(Lines { id, peers, database, lines, own }))
+        Gathering(Lines::new(id, Arc::clone(peers.members()), peers))
     }
 
     pub fn begin(&self, database: &Arc<Database>) {
@@ -166,7 +218,7 @@ impl Endorsers for Gathering {
     ) -> BoxStream<'static, (String, Result<Signature>)> {
         let Gathering(lines) = self;
         let members: Vec<u64> =
-            lines.peers.members().now().0.into_keys().filter(|it| *it != lines.id).collect();
+            lines.members.now().0.into_keys().filter(|it| *it != lines.id).collect();
         let (reply, mut gathered) = mpsc::channel(members.len() + 1);
         if approves {
             lines.own.lock().push((id, reply.clone()));
@@ -175,8 +227,7 @@ impl Endorsers for Gathering {
             lines.sign_own();
         }
         for member in members {
-            let (envelope, reply) = (envelope.clone(), reply.clone());
-            let asked = Asked { envelope, id, reply, since: Instant::now() };
+            let asked = Asked::new((envelope.clone(), id), reply.clone(), Instant::now());
             lines.lines.lock().entry(member).or_default().waiting.push_back(asked);
             lines.send(member);
         }
@@ -185,12 +236,17 @@ impl Endorsers for Gathering {
 }
 
 impl Lines {
+    fn new(id: u64, members: Arc<Members>, network: Arc<dyn Network>) -> Arc<Lines> {
+        let (database, lines, own) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        Arc::new(Lines { id, members, network, database, lines, own })
+    }
+
     /// Sends what may leave, and sees to it that the rest will.
     fn send(self: &Arc<Self>, member: u64) {
         let mut lines = self.lines.lock();
         let line = lines.entry(member).or_default();
         let taken = line.take(Instant::now());
-        let watch = !line.waiting.is_empty() && !line.watched;
+        let watch = !line.is_empty() && !line.watched;
         line.watched |= watch;
         drop(lines);
         if !taken.is_empty() {
@@ -207,16 +263,19 @@ impl Lines {
             let mut ended = Ended { lines: &self, member, silent: true };
             self.sign_own();
             let request = request_of(taken.iter().map(|asked| &asked.envelope));
-            let answer = timeout(ANSWERED_IN, self.peers.call(member, request)).await;
+            let answer = timeout(ANSWERED_IN, self.network.call(member, request)).await;
             let answer = answer.unwrap_or_else(|late| Err(io::Error::other(late)));
             ended.silent = answer.is_err();
             let later = hand_out(&name, taken, answer);
             drop(ended);
             let mut lines = self.lines.lock();
             let line = lines.entry(member).or_default();
-            line.put_back(later);
-            taken = line.take(Instant::now());
+            let now = Instant::now();
+            line.put_back(later, now);
+            let expired = line.expired(now);
+            taken = line.take(now);
             drop(lines);
+            give_up(&name, &expired);
         }
         // What was put back and may not leave yet is looked after.
         self.send(member);
@@ -225,7 +284,6 @@ impl Lines {
     /// As long as something waits.
     async fn watch(self: Arc<Self>, member: u64) {
         let _watching = Watching { lines: &self, member };
-        let late = || Error::new(SqlState(*b"08006"), "it does not answer (it is busy, or behind)");
         loop {
             tokio::time::sleep(BESIDE).await;
             self.sign_own();
@@ -233,11 +291,11 @@ impl Lines {
             let line = lines.entry(member).or_default();
             let expired = line.expired(Instant::now());
             let taken = line.take(Instant::now());
-            let watched = !line.waiting.is_empty();
+            let watched = !line.is_empty();
             line.watched = watched;
             drop(lines);
             let name = format!("member {member}");
-            expired.iter().for_each(|asked| tell(&asked.reply, &name, Err(late())));
+            give_up(&name, &expired);
             if !taken.is_empty() {
                 tokio::spawn(Arc::clone(&self).call(member, taken));
             }
@@ -302,6 +360,11 @@ impl Drop for Watching<'_> {
     }
 }
 
+fn give_up(name: &str, expired: &[Asked]) {
+    let late = || silent(&"it is busy, or behind");
+    expired.iter().for_each(|asked| tell(&asked.reply, name, Err(late())));
+}
+
 /// There is room for an answer of each.
 fn tell(reply: &Reply, name: &str, answer: Result<Signature>) {
     let _ = reply.try_send((name.to_owned(), answer));
@@ -350,6 +413,9 @@ fn signatures_in(approvals: &[(Hash, Signature<&[u8]>)]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::FutureExt;
     use ledger::signatures::SecretKey;
     use order::signed::approve_all;
 
@@ -359,7 +425,7 @@ mod tests {
 
     fn asked(bytes: usize, since: Instant) -> (Asked, Answers) {
         let (reply, answers) = mpsc::channel(1);
-        (Asked { envelope: vec![0; bytes].into(), id: [0; 32], reply, since }, answers)
+        (Asked::new((vec![0; bytes].into(), [0; 32]), reply, since), answers)
     }
 
     fn line(sizes: &[usize], now: Instant) -> (Line, Vec<Answers>) {
@@ -420,6 +486,45 @@ mod tests {
         line.answered = Some(now + BESIDE);
         assert!(line.expired(now + PATIENCE).is_empty());
         assert_eq!(line.expired(now + BESIDE + PATIENCE).len(), 1, "it answers nothing any more");
+    }
+
+    /// Says of each proposal that it was not looked at.
+    #[derive(Default)]
+    struct Busy(AtomicUsize);
+
+    impl Network for Busy {
+        fn call(&self, _: u64, mut request: Bytes) -> order::Call {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let count = super::super::endorsement_messages::envelopes_of(request.split_off(1));
+            let said: Vec<_> = (0..count.unwrap().len()).map(|_| (2, Vec::new())).collect();
+            async move { answer(&said) }.boxed()
+        }
+    }
+
+    /// However fast it answers.
+    #[test]
+    fn a_member_that_only_puts_off_is_asked_seldom_and_not_for_ever() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let busy = Arc::new(Busy::default());
+            let members = Arc::new(Members::default());
+            let lines = Lines::new(1, members, busy.clone());
+            let left = Duration::from_millis(400);
+            let (asked, mut answers): (Vec<_>, Vec<_>) =
+                (0..3).map(|_| asked(1, Instant::now() - (WAITS_MAX - left))).unzip();
+            lines.lines.lock().entry(2).or_default().waiting.extend(asked);
+            lines.send(2);
+            for answers in &mut answers {
+                let (name, told) = answers.recv().await.unwrap();
+                assert_eq!(name, "member 2");
+                assert_eq!(told.unwrap_err().code().as_str(), "08006");
+            }
+            // After 0, 10, 30, 70, 150 and 310 ms.
+            let calls = busy.0.load(Ordering::Relaxed);
+            assert!((2..=6).contains(&calls), "it was called {calls} times");
+            let nothing_left = |lines: &Lines| lines.lines.lock()[&2].is_empty();
+            assert!(nothing_left(&lines) && lines.lines.lock()[&2].under_way == 0);
+        });
     }
 
     #[test]

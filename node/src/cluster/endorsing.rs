@@ -10,8 +10,10 @@
 //! block which an envelope has seen waits for it within the same time.
 //!
 //! *Bounds.* [`AT_A_TIME_MAX`] requests are simulated here for others at a time, each by one
-//! thread, of which one member has [`OF_ONE_MAX`] at most; [`WAITING_MAX`] wait, [`PATIENCE`] each,
-//! and are to be asked again then. A further one is refused, as is any before the node has started.
+//! thread, of which one member has [`OF_ONE_MAX`] at most. [`WAITING_MAX`] wait, [`PATIENCE`] each,
+//! and are to be asked again then; of one member no more than it may have calls under way, so that
+//! none takes the others' places. A further one is to be asked again too. Before the node has
+//! started it refuses.
 //! What a request may hold, and how all of it is written:
 //! [`endorsement_messages`](super::endorsement_messages).
 
@@ -22,6 +24,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use cluster::net::{CALLS_MAX, MEMBERS_MAX};
 use cluster::{Answer, Peers};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -30,7 +33,7 @@ use parking_lot::Mutex;
 use sql::session::Database;
 use sql::session::gathering::ForMember;
 use sql::session::shared_state::Endorsers;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use types::{Error, Height, Result, SqlState};
 
@@ -40,6 +43,10 @@ use super::endorsement_messages::{AT_A_TIME_MAX, PATIENCE, Said, answer_of, enve
 const WAITING_MAX: usize = 256;
 const OF_ONE_MAX: usize = AT_A_TIME_MAX / 2;
 
+/// Requests of one member that are here at a time, whatever connections it opens.
+const QUEUED_OF_ONE_MAX: usize = CALLS_MAX;
+const _: () = assert!(QUEUED_OF_ONE_MAX * MEMBERS_MAX <= AT_A_TIME_MAX + WAITING_MAX);
+
 /// After so long nothing of a request is begun.
 const SIMULATED_FOR: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -47,20 +54,54 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// What this node does for the others, and has them do.
 pub struct Endorsing {
     database: OnceLock<Arc<Database>>,
-    room: Arc<Semaphore>,
-    queue: Arc<Semaphore>,
-    /// Of each member.
-    rooms: Mutex<HashMap<u64, Arc<Semaphore>>>,
+    rooms: Rooms,
     gathering: Arc<Gathering>,
+}
+
+/// Who may be here, and who may simulate.
+struct Rooms {
+    of_all: Room,
+    of_each: Mutex<HashMap<u64, Room>>,
+}
+
+#[derive(Clone)]
+struct Room {
+    queue: Arc<Semaphore>,
+    simulating: Arc<Semaphore>,
+}
+
+/// A place of its member, and one of all.
+type Places = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl Room {
+    fn new(queued: usize, simulating: usize) -> Room {
+        let [queue, simulating] = [queued, simulating].map(|it| Arc::new(Semaphore::new(it)));
+        Room { queue, simulating }
+    }
+}
+
+impl Rooms {
+    fn new() -> Rooms {
+        let of_all = Room::new(AT_A_TIME_MAX + WAITING_MAX, AT_A_TIME_MAX);
+        Rooms { of_all, of_each: Mutex::default() }
+    }
+
+    /// Places in the queue and those where it leads to, if there are any: the member's own first,
+    /// so that what it has too much of takes none of the others'.
+    fn enter(&self, member: u64) -> Option<(Places, [Arc<Semaphore>; 2])> {
+        let of_one = || Room::new(QUEUED_OF_ONE_MAX, OF_ONE_MAX);
+        let of_one = self.of_each.lock().entry(member).or_insert_with(of_one).clone();
+        let own = of_one.queue.try_acquire_owned().ok()?;
+        let place = Arc::clone(&self.of_all.queue).try_acquire_owned().ok()?;
+        Some(((own, place), [of_one.simulating, Arc::clone(&self.of_all.simulating)]))
+    }
 }
 
 impl Endorsing {
     pub fn new(id: u64, peers: &Arc<Peers>) -> Arc<Endorsing> {
         let gathering = Arc::new(Gathering::new(id, Arc::clone(peers)));
-        let [room, queue] =
-            [AT_A_TIME_MAX, AT_A_TIME_MAX + WAITING_MAX].map(|it| Arc::new(Semaphore::new(it)));
-        let (database, rooms) = (OnceLock::new(), Mutex::default());
-        Arc::new(Endorsing { database, room, queue, rooms, gathering })
+        let (database, rooms) = (OnceLock::new(), Rooms::new());
+        Arc::new(Endorsing { database, rooms, gathering })
     }
 
     pub fn begin(&self, database: &Arc<Database>) {
@@ -70,23 +111,14 @@ impl Endorsing {
         let _ = self.database.set(Arc::clone(database));
     }
 
-    fn room_of(&self, member: u64) -> Arc<Semaphore> {
-        let new = || Arc::new(Semaphore::new(OF_ONE_MAX));
-        Arc::clone(self.rooms.lock().entry(member).or_insert_with(new))
-    }
-
     pub fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
-        let of_member = self.room_of(from);
-        let (database, room) = (self.database.get().cloned(), Arc::clone(&self.room));
-        let queued = Arc::clone(&self.queue).try_acquire_owned();
+        let (database, entered) = (self.database.get().cloned(), self.rooms.enter(from));
         async move {
-            let _queued = queued.map_err(|_| io::ErrorKind::ResourceBusy)?;
             let envelopes = envelopes_of(request)?;
-            let places = async { (of_member.acquire_owned().await, room.acquire_owned().await) };
-            let Ok(places) = timeout(PATIENCE, places).await else {
-                let later: Vec<Said> = envelopes.iter().map(|_| Said::Later).collect();
-                return Ok(answer_of(&later));
-            };
+            let later = || answer_of(&envelopes.iter().map(|_| Said::Later).collect::<Vec<_>>());
+            let Some((_queued, [of_one, of_all])) = entered else { return Ok(later()) };
+            let places = async { (of_one.acquire_owned().await, of_all.acquire_owned().await) };
+            let Ok(places) = timeout(PATIENCE, places).await else { return Ok(later()) };
             let database = database.ok_or(io::ErrorKind::NotConnected)?;
             let endorse = move || {
                 let _places = places;
@@ -152,6 +184,17 @@ fn endorse(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_member_takes_the_places_of_others() {
+        let rooms = Rooms::new();
+        let of = |member| (0..1000).map_while(|_| rooms.enter(member)).collect::<Vec<_>>();
+        let mut all: Vec<_> = (1..=MEMBERS_MAX as u64).map(of).collect();
+        assert!(all.iter().all(|of_one| of_one.len() == QUEUED_OF_ONE_MAX));
+        assert!(rooms.enter(2).is_none());
+        all[1].pop();
+        assert!(rooms.enter(2).is_some() && rooms.enter(3).is_none(), "its own is free again");
+    }
 
     #[test]
     fn one_that_is_ahead_comes_after_those_that_are_not() {
