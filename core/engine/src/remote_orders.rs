@@ -134,6 +134,11 @@ impl RemoteOrders {
         lock(&self.orderer).confirm(tell)
     }
 
+    /// See [`Orderer::awaited`].
+    pub fn awaited(&self) {
+        lock(&self.orderer).awaited();
+    }
+
     pub fn leave(&self) {
         lock(&self.orderer).leave();
     }

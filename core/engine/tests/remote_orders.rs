@@ -1,6 +1,7 @@
 //! Engines that are given their order by others: a log in this process that all of them read, which
 //! orders everything twice.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,8 @@ struct Log {
     held: Mutex<Option<usize>>,
     /// What was submitted since, if it is to be given up.
     gives_up: Mutex<Option<Vec<Bytes>>>,
+    /// How often a session's wait was told of.
+    awaited: AtomicUsize,
 }
 
 struct Place {
@@ -96,6 +99,10 @@ impl Orderer for Place {
 
     fn close(&mut self, why: Error) {
         self.closed.get_or_insert(why);
+    }
+
+    fn awaited(&mut self) {
+        self.log.awaited.fetch_add(1, Ordering::SeqCst);
     }
 
     fn wake_by(&mut self, wake: Wake) {
@@ -192,6 +199,26 @@ fn what_is_not_ordered_when_a_node_stops_is_not_known() {
         engine.stop();
         let error = asked.join().unwrap().unwrap_err();
         assert_eq!(error.code(), SqlState::TRANSACTION_RESOLUTION_UNKNOWN);
+    });
+}
+
+/// What a session has seen elsewhere is delivered at once.
+#[test]
+fn an_orderer_is_told_of_those_who_wait_for_a_block() {
+    let log: Arc<Log> = Arc::default();
+    let engine = start(&folder("serial", None), &log, 1).unwrap();
+    ask(&engine, Kind::Insert, 1).unwrap();
+    let told = || log.awaited.load(Ordering::SeqCst);
+    let there = log.proposals.lock().unwrap().len() as u64;
+    until("it has executed all", || engine.head().height == there);
+    let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime().block_on(engine.reach(there)).unwrap();
+    assert_eq!(told(), 0, "it is there");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| runtime().block_on(engine.reach(there + 2)));
+        until("the orderer is told", || told() == 1);
+        ask(&engine, Kind::Insert, 2).unwrap();
+        waits.join().unwrap().unwrap();
     });
 }
 

@@ -99,6 +99,10 @@ pub trait Orderer {
         false
     }
 
+    /// A session of its node waits for a block that others have: what is ordered is delivered at
+    /// once for some time.
+    fn awaited(&mut self) {}
+
     /// Its node executes nothing any more, so it is no node to lead others.
     fn leave(&mut self) {}
 

@@ -523,6 +523,10 @@ impl Orderer for Node {
         true
     }
 
+    fn awaited(&mut self) {
+        self.0.committed.note_awaited();
+    }
+
     fn leave(&mut self) {
         let node = self.clone();
         self.0.runtime.spawn(async move { node.stop().await });

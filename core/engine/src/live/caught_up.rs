@@ -38,6 +38,9 @@ impl Engine {
         if self.shared.released.load(Ordering::Acquire) >= height {
             return Ok(());
         }
+        if let Some(remote) = &self.shared.queue.remote {
+            remote.awaited();
+        }
         let mut published = self.shared.published.subscribe();
         let ends = || self.shared.ended.load(Ordering::SeqCst);
         let there = published.wait_for(|published| *published >= height || ends()).await;
