@@ -73,6 +73,7 @@ impl Node {
             return Some(format!("the disk is full, and room is waited for: {full}"));
         }
         if let Err(why) = &metrics.running_state {
+            let why = self.why_stopped(why.to_string());
             return Some(format!("this node takes no part any more: {why}"));
         }
         if self.is_too_far() {

@@ -124,7 +124,7 @@ impl Node {
     pub(crate) async fn take_part(&self) -> io::Result<()> {
         self.begin().await?;
         tokio::spawn(pump(self.clone(), Arc::clone(&self.0.network)));
-        tokio::spawn(sync_behind(self.0.store.clone()));
+        tokio::spawn(sync_behind(self.clone()));
         if self.0.leaving.load(Ordering::Acquire) {
             self.halt().await;
         }
@@ -258,15 +258,17 @@ impl Node {
             return Standing { id, term, leader, entries, committed, stopped, waits, hindered };
         };
         let metrics = raft.metrics().borrow().clone();
+        let runs = metrics.running_state.is_ok();
         Standing {
             id: metrics.id,
             term: metrics.current_term,
-            leader: metrics.current_leader,
+            // One that has ended leads nothing, whatever it knew last.
+            leader: metrics.current_leader.filter(|it| *it != metrics.id || runs),
             entries: metrics.last_log_index.map_or(0, |last| last + 1),
             committed: self.0.committed.count.load(Ordering::Acquire),
             stopped: match metrics.running_state {
                 Err(_) if self.0.store.fullness().is_some() => None,
-                Err(why) => Some(in_plain_words(why.to_string())),
+                Err(why) => Some(self.why_stopped(why.to_string())),
                 Ok(()) => self.is_too_far().then(|| TOO_FAR.to_owned()),
             },
             waits: self.waits(),
@@ -406,11 +408,16 @@ impl Node {
 }
 
 /// Syncs a leader's entries when they are on their way to the others. Who needs them synced and
-/// comes earlier does it itself, and is told what stands in the way.
-async fn sync_behind(store: Store) {
+/// comes earlier does it itself. What stands in the way ends the lead at once: whether the others
+/// answer, on whose behalf it would be found out, is not known.
+async fn sync_behind(node: Node) {
     loop {
-        store.written().await;
-        let _ = store.sync();
+        node.0.store.written().await;
+        if node.0.store.sync().is_err()
+            && let Ok(raft) = node.raft()
+        {
+            let _ = raft.shutdown().await;
+        }
     }
 }
 
@@ -552,7 +559,10 @@ fn settings(config: &Config) -> io::Result<openraft::Config> {
     settings.validate().map_err(io::Error::other)
 }
 
-/// Without what Raft puts around it.
-fn in_plain_words(why: String) -> String {
-    if why.contains(PARTED) { PARTED.to_owned() } else { why }
+impl Node {
+    /// Why Raft has ended, without what it puts around that: what closed its log comes before.
+    pub(crate) fn why_stopped(&self, why: String) -> String {
+        let failure = self.0.store.failure();
+        failure.unwrap_or_else(|| if why.contains(PARTED) { PARTED.to_owned() } else { why })
+    }
 }

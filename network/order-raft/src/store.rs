@@ -16,10 +16,14 @@
 //!
 //! *The leader writes and syncs in parallel with the followers.* openraft is told that entries are
 //! appended as soon as they are in memory, and replicates them at once; [`Store::sync`] follows in
-//! the background, and writes them first. A direct write waits for the disk like a sync, so it does
+//! the background, and writes them first: a direct write waits for the disk like a sync, so it does
 //! not stand before the messages either. The store is synced before anything that relies on this
 //! node's copy: before a commit index that counts it is applied or sent ([`Store::sync_up_to`]),
 //! before it answers another leader or a candidate, and before it stands for election.
+//!
+//! *A disk that fails* closes the log with the first error. From then on nothing is appended, and
+//! nothing is said to be synced, also where a later sync would succeed: the kernel may have dropped
+//! what it could not write. A leader whose sync in the background has failed leads no more.
 //!
 //! *Why that is safe.* A crash may lose entries that this node has sent as a leader. It must then
 //! not continue as leader of the same term, since it would give their indexes and term to other
@@ -29,6 +33,7 @@
 //! *Reads.* The newest entries are cached, bounded in bytes. Older ones are read from the segments
 //! at [their offsets](Lookup), since several followers may be behind by different amounts.
 
+mod known;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -38,7 +43,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use kit::sync::lock;
-use ledger::files::is_full;
+use ledger::files::{FirstFailure, is_full};
 use ledger::{
     Batch, Files, Hash, LedgerId, LogWriter, Lookup, OrderSeal, Record, Stream, read_record,
 };
@@ -52,8 +57,7 @@ use types::Height;
 use crate::draft::Draft;
 use crate::incarnations::{Incarnation, Incarnations};
 use crate::raft_types::Types;
-use crate::recall::{Doubt, Recalled, Recovered};
-use crate::side::{Own, Side, State, What};
+use crate::side::{Own, Side, What};
 
 /// Bytes of entries that are kept in memory.
 const KEPT_BYTES_MAX: usize = 32 << 20;
@@ -101,6 +105,8 @@ struct Kept {
     durable: u64,
     /// The newest orders of a leader, which are written before the next sync.
     unwritten: Vec<Record>,
+    /// What has closed the log: from then on nothing is taken in, and nothing is said to be synced.
+    failed: Option<FirstFailure>,
     /// The last entry that was pruned before this start.
     purged: Option<LogId<u64>>,
     recent: BTreeMap<u64, Entry<Types>>,
@@ -125,51 +131,6 @@ impl Store {
         Ok(store)
     }
 
-    fn show_incarnations(&self, kept: &Kept) {
-        let State { incarnation, incarnations, .. } = &kept.side.state;
-        *lock(&self.incarnations) = (*incarnation, Arc::new(incarnations.clone()));
-    }
-
-    /// This member's incarnation.
-    pub(crate) fn incarnation(&self) -> Incarnation {
-        lock(&self.incarnations).0
-    }
-
-    /// Those of the others that this member has heard of.
-    pub(crate) fn incarnations(&self) -> Arc<Incarnations> {
-        Arc::clone(&lock(&self.incarnations).1)
-    }
-
-    /// Durable when this returns.
-    pub(crate) fn learn(&self, heard: &Incarnations) -> io::Result<()> {
-        let mut known = (*self.incarnations()).clone();
-        if !known.learn(heard) {
-            return Ok(());
-        }
-        let mut kept = self.kept();
-        let put = kept.side.put_incarnations(heard);
-        self.show_incarnations(&kept);
-        self.noted(put)
-    }
-
-    /// What is here is a copy of this member's, and another incarnation begins.
-    pub(crate) fn doubt(&self, number: u64) -> io::Result<()> {
-        let mut kept = self.kept();
-        let incarnation = Incarnation { number, salt: kept.files.salt() };
-        let put = kept.side.put_doubt(incarnation);
-        self.show_incarnations(&kept);
-        self.noted(put)
-    }
-
-    /// A number of incarnations that no other incarnation of this member has, as the others know.
-    pub(crate) fn begin_incarnation(&self, number: u64) -> io::Result<()> {
-        let mut kept = self.kept();
-        let incarnation = Incarnation { number, salt: kept.files.salt() };
-        let put = kept.side.put_incarnation(incarnation);
-        self.show_incarnations(&kept);
-        self.noted(put)
-    }
-
     /// Goes on, where a full disk has ended the writing, from what a new start would find. What
     /// stands in the way is told from then on.
     pub(crate) fn reopen(&self) -> io::Result<()> {
@@ -178,6 +139,11 @@ impl Store {
         self.show_incarnations(&kept);
         *lock(&self.full) = opened.as_ref().err().map(ToString::to_string);
         opened
+    }
+
+    /// What has closed the log.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.kept().failed.as_ref().map(|first| first.again().to_string())
     }
 
     /// Why nothing can be written at present, if the disk is full.
@@ -215,46 +181,6 @@ impl Store {
         let kept = self.kept();
         let before = if height == 0 { 0 } else { kept.own_before(kept.index_of(height)) };
         serde_json::to_vec(&kept.side.state.own[..before]).map_err(io::Error::other)
-    }
-
-    /// What is on the disk once all is [synced](Store::sync), for members in doubt.
-    pub(crate) fn recalled(&self) -> Recalled {
-        let kept = self.kept();
-        let State { vote, doubt, own, incarnation, least, incarnations, .. } = &kept.side.state;
-        let voters = own.iter().rev().find_map(|own| match &own.what {
-            What::Members(members) => Some(members.get_joint_config().clone()),
-            _ => None,
-        });
-        let (last, least, voters) = (kept.last, *least, voters.unwrap_or_default());
-        let doubt = if last < least { Some(Doubt::Lost) } else { *doubt };
-        let (vote, incarnation, incarnations) = (*vote, *incarnation, incarnations.clone());
-        Recalled {
-            vote,
-            last,
-            least,
-            doubt,
-            voters,
-            incarnation,
-            incarnations,
-            ..Recalled::default()
-        }
-    }
-
-    /// The salt of the incarnation of another member that was new when this one began.
-    pub(crate) fn met(&self, member: u64) -> Option<u64> {
-        self.kept().side.state.met.get(&member).copied()
-    }
-
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.kept().side.state.doubt.is_some()
-    }
-
-    /// See [`crate::recall`].
-    pub(crate) fn recover(&self, recovered: Recovered) -> io::Result<()> {
-        let mut kept = self.kept();
-        let put = kept.side.put_recovered(recovered);
-        self.show_incarnations(&kept);
-        self.noted(put)
     }
 
     /// Whether a candidate whose last entry this is has what this node may have forgotten.
@@ -415,6 +341,7 @@ impl Kept {
             last,
             durable,
             unwritten: Vec::new(),
+            failed: None,
             purged,
             recent,
             recent_bytes,
@@ -483,6 +410,7 @@ impl Kept {
     }
 
     fn append(&mut self, entries: impl Iterator<Item = Entry<Types>>) -> io::Result<()> {
+        self.check_open()?;
         let mut head = (self.next_height(), self.head_hash(), self.time_us);
         for entry in entries {
             let next = self.last.map_or(0, |last| last.index + 1);
@@ -547,10 +475,22 @@ impl Kept {
     fn sync(&mut self) -> io::Result<()> {
         if self.durable < self.count() {
             self.write()?;
-            self.orders.sync()?;
+            let synced = self.orders.sync();
+            self.or_fail(synced)?;
             self.is_synced();
         }
         Ok(())
+    }
+
+    fn check_open(&self) -> io::Result<()> {
+        self.failed.as_ref().map_or(Ok(()), |first| Err(first.again()))
+    }
+
+    fn or_fail<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &done {
+            self.failed.get_or_insert_with(|| FirstFailure::of(error));
+        }
+        done
     }
 
     fn next_height(&self) -> Height {
@@ -580,6 +520,7 @@ impl Kept {
     }
 
     fn write(&mut self) -> io::Result<()> {
+        self.check_open()?;
         if self.unwritten.is_empty() {
             return Ok(());
         }
@@ -587,7 +528,7 @@ impl Kept {
         let written = self.orders.append_all_unsynced(&self.unwritten);
         // Where that failed, perhaps some of them.
         self.unwritten.drain(..(self.orders.next_height() - before) as usize);
-        written
+        self.or_fail(written)
     }
 
     fn keep(&mut self, id: LogId<u64>, draft: Draft) {

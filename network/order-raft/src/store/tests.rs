@@ -87,11 +87,15 @@ fn a_disk_that_fails_is_told_at_the_sync_and_what_is_there_is_gone_on_from() {
                 assert!(!files.has_failed(), "{what} at {at} was not told");
                 continue;
             }
-            append(&store, [draft(4)]).unwrap();
-            assert!(store.sync().is_err(), "{what} at {at}: what is closed stays so");
-            assert_eq!(store.height(), 4, "{what} at {at}");
+            let first = store.failure().unwrap();
+            let again = store.sync().expect_err("what is closed stays so").to_string();
+            let refused = append(&store, [draft(4)]).expect_err("it takes nothing in").to_string();
+            assert_eq!([&again, &refused], [&first; 2], "{what} at {at}: the first cause");
+            assert!(store.sync_up_to(3).is_err(), "{what} at {at}");
+            assert_eq!(store.height(), 3, "{what} at {at}");
             files.fail_at(None);
             store.reopen().unwrap();
+            assert_eq!(store.failure(), None);
             let there = store.height();
             assert!((1..=3).contains(&there), "{what} at {at}: {there} blocks");
             append(&store, [draft(there + 1)]).unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ledger::memory_files::Failure;
+use ledger::memory_files::{Failure, MANNERS};
 use order::{Limits, Orderer};
 
 use crate::cluster::{Cluster, Faults, options};
@@ -323,6 +323,33 @@ fn a_node_whose_disk_is_full_makes_way_and_comes_back_when_there_is_room() {
         cluster.stop(away);
         cluster.pass(3_000);
         ordered_within(&cluster, full, "it is one of two");
+    }
+}
+
+/// The others get what it sends, and what they answer is lost: its sync is asked for by none.
+#[test]
+fn a_leader_whose_disk_fails_behind_its_messages_leads_no_more_and_says_why() {
+    for (seed, (what, manner)) in (50..).zip(MANNERS) {
+        for at in 0..2 {
+            let (cluster, leader) = settled(seed);
+            let others = [(leader + 1) % 3, (leader + 2) % 3];
+            others.iter().for_each(|other| cluster.cut(*other, leader));
+            let files = &cluster.files[leader];
+            files.fail_at(Some(manner(files.operations() + at)));
+            cluster.node(leader).unwrap().submit(Bytes::from(vec![7; 8 << 10])).unwrap();
+            cluster.pass(40);
+            if !files.has_failed() {
+                continue;
+            }
+            let closed = cluster.node(leader).unwrap();
+            assert!(!closed.leads(), "{what} at {at}");
+            cluster.pass(2_500);
+            assert!(cluster.leader().is_some_and(|it| it != leader), "{what} at {at}: no other");
+            assert!(given(&cluster, leader).is_empty(), "{what} at {at}: it was acknowledged");
+            let told = closed.standing().stopped.unwrap_or_else(|| hindrance(&cluster, leader));
+            let causes = ["disk is full", "injected error", "power is off", "read-only"];
+            assert!(causes.iter().any(|cause| told.contains(cause)), "{what} at {at}: {told}");
+        }
     }
 }
 
