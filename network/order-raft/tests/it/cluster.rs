@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kit::random::Random;
 use ledger::{BlockReader, BlockWriter, Files, Genesis, LogOptions, MemoryFiles, Parameters};
-use order::{Limits, Network, Orderer, Released};
+use order::{Delivery, Limits, Network, Orderer, Released};
 use order_raft::{Config, Node, Store, Timing};
 use tokio::runtime::Runtime;
 
@@ -102,6 +102,9 @@ pub struct Cluster {
     /// How far each node's clock is ahead.
     pub skews_us: Vec<Arc<AtomicI64>>,
     ahead_max: Option<Duration>,
+    /// Each node's engine releases what it is given, in [`Cluster::poll`]. Otherwise all has been
+    /// released from the start, for tests that look at a node now and then.
+    pub executes: bool,
     /// Envelopes that each node was given.
     pub seen: Mutex<Vec<BTreeSet<Bytes>>>,
     pub clock_us: Arc<AtomicI64>,
@@ -119,6 +122,26 @@ impl Cluster {
         options: LogOptions,
         ahead_max: Option<Duration>,
     ) -> Cluster {
+        let cluster = Cluster::founded_by(nodes, limits, seed, options, ahead_max);
+        (0..nodes).for_each(|node| cluster.begin(node, 0));
+        cluster
+    }
+
+    /// Its nodes execute what they are given.
+    pub fn executing(nodes: usize, limits: Limits, seed: u64) -> Cluster {
+        let mut cluster = Cluster::founded_by(nodes, limits, seed, options(), None);
+        cluster.executes = true;
+        (0..nodes).for_each(|node| cluster.begin(node, 0));
+        cluster
+    }
+
+    fn founded_by(
+        nodes: usize,
+        limits: Limits,
+        seed: u64,
+        options: LogOptions,
+        ahead_max: Option<Duration>,
+    ) -> Cluster {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
         let files: Vec<MemoryFiles> = (0..nodes).map(|_| Cluster::founded_with(options)).collect();
@@ -130,7 +153,7 @@ impl Cluster {
             calls: vec![0; nodes],
         };
         let (wires, clock_us) = (Arc::new(Mutex::new(wires)), Arc::new(AtomicI64::new(0)));
-        let cluster = Cluster {
+        Cluster {
             runtime,
             files,
             wires,
@@ -138,11 +161,10 @@ impl Cluster {
             options,
             skews_us: (0..nodes).map(|_| Arc::default()).collect(),
             ahead_max,
+            executes: false,
             seen: Mutex::new(vec![BTreeSet::new(); nodes]),
             clock_us,
-        };
-        (0..nodes).for_each(|node| cluster.begin(node, 0));
-        cluster
+        }
     }
 
     /// The folder of a member that has never run.
@@ -194,14 +216,23 @@ impl Cluster {
         };
         let wire = Arc::new(Wire { from: node, wires: Arc::clone(&self.wires) });
         let mut started = self.runtime.block_on(Node::start(config, store, wire, after)).unwrap();
-        started.released(Released {
-            height: u64::MAX,
-            result_hash: [0; 32],
-            parameters_hash: [7; 32],
-            names_seen: false,
-            carried: 0,
-        });
+        let height = match (self.executes, after.checked_sub(1)) {
+            (true, Some(last)) => started.store().height_at(last),
+            (true, None) => 0,
+            (false, _) => u64::MAX,
+        };
+        started.released(released(height));
         self.wires.lock().unwrap().nodes[node] = Some(started);
+    }
+
+    /// What a node is given next, which it has executed then.
+    pub fn poll(&self, node: usize) -> Option<Delivery> {
+        let mut handle = self.node(node)?;
+        let delivery = handle.poll(0)?;
+        if self.executes && delivery.content.is_some() {
+            handle.released(released(handle.store().height_at(delivery.sequence - 1)));
+        }
+        Some(delivery)
     }
 
     /// Stops a node as its operator does.
@@ -256,6 +287,11 @@ impl Cluster {
         let leads = |node: &usize| self.node(*node).is_some_and(|node| node.leads());
         (0..self.size()).filter(leads).max_by_key(|node| self.node(*node).unwrap().standing().term)
     }
+}
+
+fn released(height: u64) -> Released {
+    let (result_hash, parameters_hash) = ([0; 32], [7; 32]);
+    Released { height, result_hash, parameters_hash, names_seen: false, carried: 0 }
 }
 
 pub fn options() -> LogOptions {

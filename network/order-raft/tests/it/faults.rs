@@ -28,7 +28,7 @@ impl Harness {
     pub fn new(nodes: usize, seed: u64) -> Harness {
         let limits = Limits { transactions_max: 8, queued_max: 200, ..Limits::default() };
         Harness {
-            cluster: Cluster::start(nodes, limits, seed),
+            cluster: Cluster::executing(nodes, limits, seed),
             random: Random::new(seed ^ 0x5eed),
             agreed: Vec::new(),
             given: vec![0; nodes],
@@ -42,8 +42,7 @@ impl Harness {
 
     pub fn poll(&mut self) {
         for node in 0..self.cluster.size() {
-            let Some(mut handle) = self.cluster.node(node) else { continue };
-            while let Some(delivery) = handle.poll(0) {
+            while let Some(delivery) = self.cluster.poll(node) {
                 let place = self.given[node];
                 assert_eq!(delivery.sequence, place as u64 + 1, "node {node}");
                 match self.agreed.get(place) {
