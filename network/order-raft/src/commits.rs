@@ -21,6 +21,7 @@ use std::time::Duration;
 use kit::sync::lock;
 use openraft::raft::AppendEntriesRequest;
 use openraft::{LogId, Vote};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::raft_types::Types;
@@ -35,15 +36,27 @@ type Append = AppendEntriesRequest<Types>;
 /// When something was asked for last: of a leader by another member, that envelopes are ordered or
 /// what is committed; of a member by its sessions, the same.
 #[derive(Default)]
-pub(crate) struct Asked(Mutex<Option<Instant>>);
+pub(crate) struct Asked {
+    at: Mutex<Option<Instant>>,
+    /// It was, and had not been lately.
+    anew: Notify,
+}
 
 impl Asked {
     pub fn note(&self) {
-        *lock(&self.0) = Some(Instant::now());
+        let before = lock(&self.at).replace(Instant::now());
+        if before.is_none_or(|at| at.elapsed() >= PROMPT_FOR) {
+            self.anew.notify_waiters();
+        }
     }
 
     pub fn lately(&self) -> bool {
-        lock(&self.0).is_some_and(|at| at.elapsed() < PROMPT_FOR)
+        lock(&self.at).is_some_and(|at| at.elapsed() < PROMPT_FOR)
+    }
+
+    /// Until something is asked for that was not lately.
+    pub async fn anew(&self) {
+        self.anew.notified().await;
     }
 }
 

@@ -45,9 +45,10 @@
 //! disk that loses what it reported as synced, nodes that lie.
 //!
 //! **Cost.** A lone batch takes one round trip and one sync on a follower; the leader writes and
-//! syncs in parallel. Syncs block a thread of the runtime that the node was started in: give the
-//! node a runtime with one thread of its own, and no more, as messages pass from task to task
-//! several times.
+//! syncs in parallel. Followers that no majority needs are sent [several batches at a
+//! time](sparing). Syncs block a thread of the runtime that the node was started in: give the node
+//! a runtime with one thread of its own, and no more, as messages pass from task to task several
+//! times.
 //!
 //! *Absent here*: sockets ([`order::Network`] is given), what an envelope means, execution.
 
@@ -73,6 +74,7 @@ mod recall_worlds;
 mod recalling;
 mod shared;
 mod side;
+mod sparing;
 mod store;
 mod wire;
 

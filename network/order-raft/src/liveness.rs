@@ -37,6 +37,8 @@ pub(crate) const MEND_EVERY: Duration = Duration::from_secs(1);
 /// How long a leader that stops waits until another one leads, and how often it asks for that.
 const HAND_OVER_TIME: Duration = Duration::from_secs(1);
 const HAND_OVER_AGAIN: Duration = Duration::from_millis(20);
+/// So many times the longest wait for a leader. Those who are not behind have stood by then.
+const OTHERS_FIRST: u32 = 3;
 const CLOCKS_UNKNOWN: &str = "this node leads, and does not know by most members what time it is";
 
 impl Node {
@@ -161,12 +163,17 @@ impl Node {
     }
 
     /// A node whose clock is off is no leader, and lets others elect one. Nor is one that lacks
-    /// what it may have helped to commit.
+    /// what it may have helped to commit. One that was [spared](crate::sparing) lets others stand
+    /// before it does.
     pub(crate) fn stand_aside(&self, raft: &Raft<Types>) -> bool {
         let is_off = self.clock_is_off().is_some();
         raft.runtime_config().heartbeat(!is_off);
         let stands = self.0.store.may_stand() && !self.0.leaving.load(Ordering::Acquire);
-        raft.runtime_config().elect(!is_off && stands);
+        let patience = OTHERS_FIRST * self.0.config.timing.election_max;
+        let state = self.state();
+        let others_first = state.is_behind && state.heard.elapsed() < patience;
+        drop(state);
+        raft.runtime_config().elect(!is_off && stands && !others_first);
         is_off
     }
 

@@ -54,6 +54,7 @@ use crate::raft_types::Types;
 use crate::shared::{
     Committed, LACKS_LEAST, LOOK_AGAIN, Node, Shared, Standing, State, TOO_FAR, lock,
 };
+use crate::sparing::is_behind;
 use crate::store::{PARTED, Store};
 use crate::wire::{Counted, Request, json, of_json};
 
@@ -90,6 +91,7 @@ impl Node {
             mailbox: Mailbox::new(rules, after),
             heard: Instant::now(),
             fine: Instant::now(),
+            is_behind: false,
             refused: None,
         };
         let node = Node(Arc::new(Shared {
@@ -137,7 +139,15 @@ impl Node {
         store.is_of(config.id);
         let machine = Machine { committed: Arc::clone(committed), store: store.clone() };
         let (network, lead, asked) = (Arc::clone(network), Arc::clone(lead), Arc::clone(asked));
-        let peers = Peers { id: config.id, network, store: store.clone(), lead, asked };
+        let peers = Peers {
+            id: config.id,
+            network,
+            store: store.clone(),
+            lead,
+            asked,
+            committed: Arc::clone(committed),
+            sparing: Arc::default(),
+        };
         let raft = Raft::new(config.id, Arc::clone(settings), peers, store.clone(), machine);
         let raft = raft.await.map_err(io::Error::other)?;
         raft.runtime_config().elect(store.may_stand());
@@ -229,7 +239,10 @@ impl Node {
         if let Some(why) = self.contradicts(append) {
             return Err(io::Error::other(why));
         }
-        self.state().heard = Instant::now();
+        let mut state = self.state();
+        state.heard = Instant::now();
+        state.is_behind = is_behind(append).unwrap_or(state.is_behind);
+        drop(state);
         match self.is_early(append) {
             Some(why) => {
                 self.state().refused = Some((Instant::now(), why.clone()));

@@ -1,6 +1,7 @@
 //! Raft's messages to the other members, as openraft sends them.
 
 use std::io;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
 };
-use openraft::{EmptyNode, LeaderId, RaftNetwork, RaftNetworkFactory};
+use openraft::{EmptyNode, LeaderId, RaftNetwork, RaftNetworkFactory, Vote};
 use order::Network;
 use serde::de::DeserializeOwned;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use types::{Error, Result};
 
 use crate::commits::{Asked, Known, LATER, Verdict};
@@ -22,7 +23,8 @@ use crate::incarnations::{Incarnations, Lead};
 use crate::large::{Appended, LARGE_TIME, UnderWay, heartbeat_of, is_large};
 use crate::machine::no_snapshots;
 use crate::raft_types::Types;
-use crate::shared::LACKS_LEAST;
+use crate::shared::{Committed, LACKS_LEAST};
+use crate::sparing::{Acknowledged, MANY, SPARED_FOR, Sparing};
 use crate::store::Store;
 use crate::wire::{Counted, Request, of_json};
 
@@ -41,6 +43,8 @@ pub(crate) struct Peers {
     pub store: Store,
     pub lead: Arc<Lead>,
     pub asked: Arc<Asked>,
+    pub committed: Arc<Committed>,
+    pub sparing: Arc<Sparing>,
 }
 
 #[derive(Clone)]
@@ -140,6 +144,37 @@ impl Peer {
         })
     }
 
+    /// Whether this member's acknowledgement up to an entry is [kept back](crate::sparing), and
+    /// after how long it is looked what waits for it. All are sent everything while members change.
+    fn is_spared(&self, lead: Vote<u64>, last: u64, took: Duration) -> Option<Duration> {
+        let Peers { asked, committed, sparing, .. } = &self.peers;
+        let (_, members) = &*lock(&committed.last);
+        let [voters] = &members.membership().get_joint_config()[..] else { return None };
+        let acknowledged = Acknowledged { member: self.to, last, took };
+        let look = voters.contains(&self.to).then(|| {
+            let look = sparing.acknowledged(lead, voters, acknowledged);
+            look.filter(|_| !asked.lately())
+        });
+        look.flatten()
+    }
+
+    /// Until then, or something waits for this member.
+    async fn keep_back(&self, until: Instant, look: Duration) {
+        let Peers { asked, committed, store, .. } = &self.peers;
+        loop {
+            let there = store.entries();
+            let looks = (Instant::now() + look).min(until);
+            tokio::select! {
+                () = sleep_until(looks) => {}
+                () = asked.anew() => return,
+            }
+            let waits = committed.count.load(Ordering::Acquire) < there;
+            if waits || looks == until || asked.lately() {
+                return;
+            }
+        }
+    }
+
     /// What was deferred, until nothing is any more. A refusal is found out by the next heartbeat.
     async fn tell_later(self, option: RPCOption) {
         sleep(LATER).await;
@@ -165,7 +200,18 @@ impl RaftNetwork<Types> for Peer {
         }
         match self.known.judge(&rpc, &self.peers.asked) {
             Verdict::Now if is_large(&rpc) => self.append_large(rpc, &option).await,
-            Verdict::Now => self.append(rpc, &option).await,
+            Verdict::Now => {
+                let last = rpc.entries.last().map(|entry| entry.log_id.index);
+                let last = last.filter(|_| rpc.entries.len() < MANY);
+                let (lead, sent) = (rpc.vote, Instant::now());
+                let answer = self.append(rpc, &option).await;
+                if let (Some(last), Ok(AppendEntriesResponse::Success)) = (last, &answer)
+                    && let Some(look) = self.is_spared(lead, last, sent.elapsed())
+                {
+                    self.keep_back(sent + SPARED_FOR, look).await;
+                }
+                answer
+            }
             Verdict::Later { awaited } => {
                 if !awaited {
                     tokio::spawn(self.clone().tell_later(option));

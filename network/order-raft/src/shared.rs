@@ -144,6 +144,8 @@ pub(crate) struct State {
     /// When a leader was heard of last, and when one was known that could order.
     pub heard: Instant,
     pub fine: Instant,
+    /// The newest entries that a leader has sent were committed without this member.
+    pub is_behind: bool,
     /// When a draft was refused last for its time, and why.
     pub refused: Option<(Instant, String)>,
 }

@@ -7,3 +7,4 @@ mod conformance;
 mod faults;
 mod liveness;
 mod losses;
+mod sparing;
