@@ -26,7 +26,7 @@ const PORTS: u16 = 3;
 const PORTS_FROM: u16 = 20_000;
 const PORTS_TO: u16 = 32_000;
 /// Of a node's data folder, where it has a file system of its own.
-const DISK_BYTES: u64 = 128 << 20;
+const DISK_BYTES: u64 = 384 << 20;
 
 /// What cannot be done to them here, and why.
 #[derive(Default)]
