@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use procedure::analysis::{KeyPlan, Planning};
+use procedure::analysis::{Hints, KeyPlan, Planning};
 use procedure::step::Procedure;
 use rustc_hash::FxHashMap;
 use storage::{Catalog, Place};
@@ -53,7 +53,7 @@ pub struct Prefetching {
     catalog: Arc<Catalog>,
     pays: bool,
     /// By address, as [`Plans`] has them: what of a plan tells its keys.
-    hints: FxHashMap<*const Procedure, KeyPlan>,
+    hints: FxHashMap<*const Procedure, Hints>,
     planning: Planning,
     /// What the group's keys hash to.
     places: Vec<(TableId, Place)>,
@@ -115,10 +115,9 @@ impl Prefetching {
     fn plan(&mut self, statement: &Statement) {
         let procedure = &statement.procedure;
         let hints = self.hints.entry(Arc::as_ptr(procedure));
-        let hints = hints.or_insert_with(|| KeyPlan::of(procedure).hints());
-        if hints.evaluate(&statement.arguments, &mut self.planning).is_ok() {
-            self.look_at_planned();
-        }
+        let hints = hints.or_insert_with(|| Hints::of(&KeyPlan::of(procedure)));
+        hints.evaluate(&statement.arguments, &mut self.planning);
+        self.look_at_planned();
     }
 
     fn look_at_planned(&mut self) {

@@ -378,7 +378,7 @@ pub fn digest(store: &Store) -> Result<Hash> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use procedure::analysis::KeyPlan;
+    use procedure::analysis::{Hints, KeyPlan};
 
     use super::*;
 
@@ -417,7 +417,7 @@ mod tests {
                     panic!("a call is a statement");
                 };
                 let whole = KeyPlan::of(procedure);
-                let keys = [whole.keys(arguments).unwrap(), whole.hints().keys(arguments).unwrap()];
+                let keys = [whole.keys(arguments).unwrap(), Hints::of(&whole).keys(arguments)];
                 planned += keys[0].len();
                 hinted += keys[1].len();
                 let rows = keys.map(|keys| {

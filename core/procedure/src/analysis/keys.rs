@@ -29,6 +29,8 @@
 
 mod hints;
 
+pub use hints::Hints;
+
 use std::ops::Bound;
 
 use types::{Error, IndexId, Key, SqlState, TableId, Value};

@@ -33,7 +33,7 @@ pub(crate) use dependencies::may_fail;
 pub use dependencies::{Abortable, StepFacts};
 pub use footprint::{Footprint, TableFootprint};
 pub use fragments::{Fragment, FragmentId, RecordRef, Records};
-pub use keys::{AccessMode, Coverage, KeyPlan, Lead, PlannedAccesses, PlannedKey, Planning};
+pub use keys::{AccessMode, Coverage, Hints, KeyPlan, Lead, PlannedAccesses, PlannedKey, Planning};
 
 use crate::step::Procedure;
 
