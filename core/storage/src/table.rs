@@ -555,13 +555,19 @@ impl Table {
 
     /// Leads every index to a new record.
     pub(crate) fn link(&self, slot: Slot, key: &[u8], payload: &[u64]) {
-        self.link_near(slot, key, payload, &mut None);
+        self.hash.insert(self.hash.hash(key), slot);
+        self.primary.insert(key, slot);
+        self.link_secondary(slot, key, payload);
     }
 
     /// The same, of which the keys that one worker adds often come in order.
     fn link_near(&self, slot: Slot, key: &[u8], payload: &[u64], finger: &mut Option<Finger>) {
         self.hash.insert(self.hash.hash(key), slot);
         self.primary.insert_near(finger, key, slot);
+        self.link_secondary(slot, key, payload);
+    }
+
+    fn link_secondary(&self, slot: Slot, key: &[u8], payload: &[u64]) {
         if !self.has_secondary {
             return;
         }

@@ -11,12 +11,16 @@
 //!
 //! There is no interpreter, nothing is metered, no write is kept aside and no answer made, and all
 //! blocks are written as one, so that a record is copied once before it is first changed and not
-//! for each block. So it bounds the *design* on the machine at hand: tables that are found by a
-//! hash and ordered by a tree, rows updated in place. Everything that runs on these tables can be
-//! told as a share of it.
+//! for each block. So it shows what the *design* has to give on the machine at hand: tables that
+//! are found by a hash and ordered by a tree, rows updated in place. What runs on these tables can
+//! be told as a share of it.
+//!
+//! *It is no bound* where rows are more than the processor's cache holds: protocols fetch the rows
+//! of calls that wait, and what is written by hand waits for each row where it comes to it.
 //!
 //! *It does the same*: the state that it leads to has the digest that `serial` leads to, which is
-//! checked in every run.
+//! therefore always among the protocols. What is read and not written has no digest; a row that is
+//! not there ends the run.
 
 mod tpcc;
 mod ycsb;
@@ -59,7 +63,10 @@ pub fn measure(plan: &Plan, report: Report<'_>) -> Result<Limit> {
     plan.check()?;
     let [workload] = &plan.workloads[..] else { bail!("a limit is of one workload") };
     let (source, cells) = (Source::load(workload)?, plan.cells_of(workload));
-    let Some(first) = cells.first() else { bail!("a limit is compared with a protocol") };
+    let is_serial = |cell: &&Cell| cell.protocol == "serial" && cell.theta == cells[0].theta;
+    let Some(first) = cells.iter().find(is_serial) else {
+        bail!("`serial` has to be among the protocols: what is written by hand is checked by it")
+    };
     let total = plan.repetitions * (cells.len() + 1);
     let mut rates = Vec::new();
     let mut runs: Vec<Vec<Run>> = cells.iter().map(|_| Vec::new()).collect();
@@ -71,7 +78,7 @@ pub fn measure(plan: &Plan, report: Report<'_>) -> Result<Limit> {
         for (at, (cell, runs)) in cells.iter().zip(&mut runs).enumerate() {
             report(done + at + 1, total, cell);
             let run = run::run(plan, &source, cell, false)?;
-            if cell.protocol == "serial" && cell.theta == first.theta && run.digest != digest {
+            if is_serial(&cell) && run.digest != digest {
                 bail!("what was written by hand has led to another state than {cell}");
             }
             runs.push(run);
@@ -189,7 +196,11 @@ mod tests {
             workloads: vec!["tpcc:customers=40:items=60".parse().unwrap()],
             ..Plan::default()
         };
-        let refused = measure(&Plan { transactions: 200, ..plan }, &mut |_, _, _| {});
+        let refused = measure(&Plan { transactions: 200, ..plan.clone() }, &mut |_, _, _| {});
         assert!(refused.is_err(), "deliveries are not written by hand");
+        let workloads = vec!["ycsb:rows=500".parse().unwrap()];
+        let unchecked = Plan { workloads, protocols: vec!["silo".to_owned()], ..plan };
+        let refused = measure(&unchecked, &mut |_, _, _| {}).unwrap_err();
+        assert!(refused.to_string().contains("`serial`"), "{refused}");
     }
 }

@@ -34,10 +34,12 @@ impl<const N: usize> Of<N> {
         self.table.find(self::key(key).as_bytes()).context("a row")
     }
 
+    /// Some of the columns, by their places.
     #[inline]
-    fn read(&self, slot: Slot) -> Result<[Value; N]> {
-        let mut values = [const { Value::Null }; N];
-        self.table.read_exclusive(slot, &self.columns, &mut values).context("a row")?;
+    fn read<const M: usize>(&self, slot: Slot, places: [usize; M]) -> Result<[Value; M]> {
+        let columns = places.map(|place| self.columns[place]);
+        let mut values = [const { Value::Null }; M];
+        self.table.read_exclusive(slot, &columns, &mut values).context("a row")?;
         Ok(values)
     }
 }
@@ -109,7 +111,7 @@ impl Tpcc {
             let Some(slot) = self.item.table.find(key(&[int(item)?]).as_bytes()) else {
                 return Ok(false);
             };
-            let [price] = self.item.read(slot)?;
+            let [price] = self.item.read(slot, [0])?;
             self.prices.push(int(&price)?);
         }
         Ok(true)
@@ -126,14 +128,14 @@ impl Tpcc {
             (warehouse?, district?, customer?, all_local?);
         let [items, suppliers, quantities] = [4, 5, 6].map(|place| array(arguments, place));
         let (items, suppliers, quantities) = (items?, suppliers?, quantities?);
-        let [warehouse_tax, ..] = self.warehouse.read(self.warehouse.find(&[warehouse])?)?;
-        let [discount, ..] =
-            self.customer.read(self.customer.find(&[warehouse, district, customer])?)?;
+        let [warehouse_tax] = self.warehouse.read(self.warehouse.find(&[warehouse])?, [0])?;
+        let place = self.customer.find(&[warehouse, district, customer])?;
+        let [discount] = self.customer.read(place, [0])?;
         if !self.find_prices(items)? {
             return Ok(false);
         }
         let place = self.district.find(&[warehouse, district])?;
-        let [order, district_tax, ..] = self.district.read(place)?;
+        let [order, district_tax] = self.district.read(place, [0, 1])?;
         let order = int(&order)?;
         let next = [(self.district.columns[0], Value::Int(order + 1))];
         self.district.table.update(place, &next, stamp, undo);
@@ -177,17 +179,18 @@ impl Tpcc {
         (supplier, warehouse, district): (i64, i64, i64),
         (stamp, undo): (Stamp, &mut UndoArena),
     ) -> Result<Value> {
-        let mut info = [Value::Null];
-        let column = *self.infos.get(district as usize - 1).context("a district")?;
-        self.stock.table.read_exclusive(slot, &[column], &mut info).context("a row")?;
-        let [in_stock, ytd, count, remote] = self.stock.read(slot)?;
+        let info = *self.infos.get(district as usize - 1).context("a district")?;
+        let [a, b, c, d] = self.stock.columns;
+        let mut values = [const { Value::Null }; 5];
+        let columns = [info, a, b, c, d];
+        self.stock.table.read_exclusive(slot, &columns, &mut values).context("a row")?;
+        let [info, in_stock, ytd, count, remote] = values;
         let rest = int(&in_stock)? - quantity;
         let rest = if rest >= 10 { rest } else { rest + 91 };
         let remote = int(&remote)? + i64::from(supplier != warehouse);
         let left = [rest, int(&ytd)? + quantity, int(&count)? + 1, remote].map(Value::Int);
         let changed = self.stock.columns.iter().copied().zip(&left);
         self.stock.table.update_each(slot, changed, stamp, undo);
-        let [info] = info;
         Ok(info)
     }
 
@@ -222,11 +225,11 @@ impl Tpcc {
         let (warehouse, district, amount) = (warehouse?, district?, amount?);
         let (at_warehouse, at_district) = (customer_warehouse?, customer_district?);
         let slot = self.warehouse.find(&[warehouse])?;
-        let [_, warehouse_name, ytd] = self.warehouse.read(slot)?;
+        let [warehouse_name, ytd] = self.warehouse.read(slot, [1, 2])?;
         let paid = [(self.warehouse.columns[2], Value::Int(int(&ytd)? + amount))];
         self.warehouse.table.update(slot, &paid, stamp, undo);
         let slot = self.district.find(&[warehouse, district])?;
-        let [_, _, district_name, ytd] = self.district.read(slot)?;
+        let [district_name, ytd] = self.district.read(slot, [2, 3])?;
         let paid = [(self.district.columns[3], Value::Int(int(&ytd)? + amount))];
         self.district.table.update(slot, &paid, stamp, undo);
         let customer = match by_name {
@@ -234,12 +237,13 @@ impl Tpcc {
             false => number(arguments, 4)?,
         };
         let slot = self.customer.find(&[at_warehouse, at_district, customer])?;
-        let [_, credit, balance, ytd, count, data] = self.customer.read(slot)?;
+        let [credit, balance, ytd, count] = self.customer.read(slot, [1, 2, 3, 4])?;
         let [balance, ytd, count] =
             [int(&balance)? - amount, int(&ytd)? + amount, int(&count)? + 1].map(Value::Int);
         let [_, _, of_balance, of_ytd, of_count, of_data] = self.customer.columns;
         let paid = [(of_balance, &balance), (of_ytd, &ytd), (of_count, &count)];
         if credit.as_text() == Some("BC") {
+            let [data] = self.customer.read(slot, [5])?;
             let numbers = [customer, at_district, at_warehouse, district, warehouse, amount];
             let mut text: String = numbers.iter().map(|number| format!("{number} ")).collect();
             text.push_str(data.as_text().context("a text")?);

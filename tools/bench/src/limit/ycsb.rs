@@ -36,17 +36,16 @@ impl ByHand for Ycsb {
         }
         for key in array(arguments, 0)? {
             let key = Key::from_int(key.as_int().context("a key")?);
-            if let Some(slot) = self.rows.find(key.as_bytes()) {
-                self.rows.read_exclusive(slot, &self.fields, &mut self.read);
-            }
+            let slot = self.rows.find(key.as_bytes()).context("a row")?;
+            let read = self.rows.read_exclusive(slot, &self.fields, &mut self.read);
+            std::hint::black_box((read.context("a row")?, &self.read));
         }
         let content = arguments.get(2).context("a content")?;
         for key in array(arguments, 1)? {
             let key = Key::from_int(key.as_int().context("a key")?);
-            if let Some(slot) = self.rows.find(key.as_bytes()) {
-                let field = std::iter::once((self.fields[0], content));
-                self.rows.update_each(slot, field, stamp, undo);
-            }
+            let slot = self.rows.find(key.as_bytes()).context("a row")?;
+            let field = std::iter::once((self.fields[0], content));
+            self.rows.update_each(slot, field, stamp, undo);
         }
         Ok(true)
     }
