@@ -68,7 +68,8 @@ fn push_resolved(
         if let Some(Some(Resolved::Patch(_, patch))) = all.last_mut()
             && let Some(filled) = brief_patch(table, write, now_us, scratch, patch)
         {
-            return filled.map(drop);
+            // A patch that is filled by half is none.
+            return filled.map(drop).inspect_err(|_| drop(all.pop()));
         }
         all.pop();
     }

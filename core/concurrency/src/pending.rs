@@ -121,7 +121,11 @@ pub struct WriteSet {
 
 /// Empty, with the room of rows that earlier transactions inserted. A copy has none.
 #[derive(Debug, Default)]
-struct Rooms(Vec<Vec<Value>>);
+struct Rooms {
+    kept: Vec<Vec<Value>>,
+    /// Which gives way when all are kept, so that none stays that no row fits.
+    oldest: usize,
+}
 
 impl Clone for Rooms {
     fn clone(&self) -> Rooms {
@@ -131,16 +135,22 @@ impl Clone for Rooms {
 
 impl Rooms {
     fn keep(&mut self, row: Row) {
-        if (1..=ROOM_COLUMNS_MAX).contains(&row.len()) && self.0.len() < ROOMS_MAX {
-            let mut room = row.into_vec();
-            room.clear();
-            self.0.push(room);
+        if !(1..=ROOM_COLUMNS_MAX).contains(&row.len()) {
+            return;
+        }
+        let mut room = row.into_vec();
+        room.clear();
+        if self.kept.len() < ROOMS_MAX {
+            self.kept.push(room);
+        } else {
+            self.kept[self.oldest] = room;
+            self.oldest = (self.oldest + 1) % ROOMS_MAX;
         }
     }
 
     fn take(&mut self, columns: usize) -> Vec<Value> {
-        match self.0.iter().rposition(|room| room.capacity() == columns) {
-            Some(place) => self.0.swap_remove(place),
+        match self.kept.iter().rposition(|room| room.capacity() == columns) {
+            Some(place) => self.kept.swap_remove(place),
             None => Vec::with_capacity(columns),
         }
     }
@@ -390,7 +400,14 @@ mod tests {
             set.push(write(number, state));
         });
         set.clear();
-        assert!(set.rooms.0.len() <= ROOMS_MAX);
+        assert_eq!(set.rooms.kept.len(), ROOMS_MAX);
+        // Rows of another width drive those out that no row fits.
+        for _ in 0..ROOMS_MAX {
+            let (_, state) = row(&mut set, 7);
+            set.push(write(0, state));
+        }
+        set.clear();
+        assert!(set.rooms.kept.iter().all(|room| room.capacity() == 7));
     }
 
     #[test]

@@ -210,7 +210,10 @@ impl Frame {
         for phi in phis {
             let from = if taken { &phi.then } else { &phi.otherwise };
             let value = match from {
-                Expr::Reg(register) => self.get(*register).copied(),
+                Expr::Reg(register) => match self.registers.get(usize::from(register.0)) {
+                    Some(value) => value.copied(),
+                    None => self.eval(from)?,
+                },
                 _ => self.eval(from)?,
             };
             self.set(phi.out, value);
