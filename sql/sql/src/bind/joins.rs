@@ -15,10 +15,13 @@ use super::items::{Item, Source};
 use super::placeholders::has_applied;
 use super::plan::{Wishes, conjuncts, plan};
 use super::relations::{From, add_derived, check_alias};
-use super::scope::{Relation, Scope, ScopeColumn};
+use super::scope::{Relation, Scope, ScopeColumn, find_in};
 use super::shape::projected;
 use super::state::Place;
 use crate::syntax::names::{fold, not_in_side, simple_name, twice_in_side};
+
+/// Relations in which a name is looked for while an expression is bound.
+const RELATIONS_PER_EXPRESSION: usize = 8;
 
 /// Where the relations of one item of the list in FROM begin.
 #[derive(Clone, Copy)]
@@ -111,13 +114,17 @@ fn subquery_in_parentheses() -> Error {
 }
 
 /// The column of that name that one side of a join shows.
-fn merged_away(relations: &[Relation], name: &str, side: &str) -> Result<Typed> {
-    let scope = Scope { relations: relations.to_vec(), ..Scope::default() };
-    let found = scope.find(name).map_err(|_| twice_in_side(name, side))?;
-    let (expr, data_type) = found.ok_or_else(|| not_in_side(name, side))?;
+fn merged_away(scope: &Scope, side: Side, name: &str) -> Result<Typed> {
+    let (relations, word) = side;
+    let found =
+        find_in(&scope.relations[relations], name).map_err(|_| twice_in_side(name, word))?;
+    let (expr, data_type) = found.ok_or_else(|| not_in_side(name, word))?;
     let collated = scope.collated(&expr);
     Ok(Typed { collated, ..Typed::new(expr, data_type) })
 }
+
+/// Relations of a scope that stand on one side of a join, and what that is called.
+type Side = (std::ops::Range<usize>, &'static str);
 
 /// The column of that name that is shown.
 fn visible<'r>(relations: &'r mut [Relation], name: &str) -> Option<(u16, &'r mut ScopeColumn)> {
@@ -368,9 +375,11 @@ impl Binder<'_> {
         (first, left_relations): (usize, usize),
         merged: &mut Vec<u16>,
     ) -> Result<Expr> {
-        let (left, right) = from.scope.relations.split_at(left_relations);
-        let left = &left[first..];
-        let (left, right) = (merged_away(left, name, "left")?, merged_away(right, name, "right")?);
+        // It is looked for among all columns of both sides.
+        self.count(1 + from.scope.relations.len() / RELATIONS_PER_EXPRESSION)?;
+        let right = (left_relations..from.scope.relations.len(), "right");
+        let left = merged_away(&from.scope, (first..left_relations, "left"), name)?;
+        let right = merged_away(&from.scope, right, name)?;
         self.reads(&from.scope, &left.expr);
         self.reads(&from.scope, &right.expr);
         let shown = self.shown_for_both(left.clone(), right.clone(), kind)?;

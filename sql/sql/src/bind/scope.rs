@@ -1,5 +1,6 @@
 //! Names in sight: the relations of a FROM clause, and a routine's variables.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use procedure::Expr;
@@ -160,31 +161,17 @@ impl Scope {
 
     /// The column of that name, if there is exactly one.
     pub fn find(&self, name: &str) -> Result<Option<(Expr, DataType)>> {
-        let mut found = None;
-        for relation in &self.relations {
-            for (i, column) in relation.columns.iter().enumerate() {
-                if column.hidden || column.name != name {
-                    continue;
-                }
-                if found.is_some() {
-                    return Err(Error::new(
-                        SqlState::AMBIGUOUS_COLUMN,
-                        format!("column reference \"{name}\" is ambiguous"),
-                    ));
-                }
-                found = Some(column.unqualified(relation.offset + i as u16));
-            }
-        }
-        Ok(found)
+        find_in(&self.relations, name)
     }
 
     /// The columns that `*` shows, by their numbers.
     pub fn shown(&self) -> Vec<u16> {
         let mut shown = self.order.clone();
+        let first: HashSet<u16> = self.order.iter().copied().collect();
         for relation in &self.relations {
             for (i, column) in relation.columns.iter().enumerate() {
                 let place = relation.offset + i as u16;
-                if column.is_shown() && !self.order.contains(&place) {
+                if column.is_shown() && !first.contains(&place) {
                     shown.push(place);
                 }
             }
@@ -199,7 +186,7 @@ impl Scope {
             let columns = side.iter().flat_map(|relation| &relation.columns);
             columns.filter(|c| c.is_shown()).map(|column| column.name.clone()).collect()
         };
-        let right = names(right);
+        let right: HashSet<String> = names(right).into_iter().collect();
         let mut common = names(&left[first.min(left.len())..]);
         common.retain(|name| right.contains(name));
         common
@@ -211,8 +198,9 @@ impl Scope {
         let mut shown = self.shown();
         let begin = self.relations.get(first).map_or(0, |relation| relation.offset);
         let begin = shown.iter().position(|c| *c >= begin).unwrap_or(shown.len());
+        let is_merged: HashSet<&u16> = merged.iter().collect();
         let others: Vec<u16> =
-            shown.drain(begin..).filter(|column| !merged.contains(column)).collect();
+            shown.drain(begin..).filter(|column| !is_merged.contains(column)).collect();
         shown.extend(merged.iter().copied().chain(others));
         self.order = shown;
     }
@@ -298,6 +286,26 @@ impl Scope {
             )
         })
     }
+}
+
+/// The column of that name in some relations of a scope, if there is exactly one.
+pub(super) fn find_in(relations: &[Relation], name: &str) -> Result<Option<(Expr, DataType)>> {
+    let mut found = None;
+    for relation in relations {
+        for (i, column) in relation.columns.iter().enumerate() {
+            if column.hidden || column.name != name {
+                continue;
+            }
+            if found.is_some() {
+                return Err(Error::new(
+                    SqlState::AMBIGUOUS_COLUMN,
+                    format!("column reference \"{name}\" is ambiguous"),
+                ));
+            }
+            found = Some(column.unqualified(relation.offset + i as u16));
+        }
+    }
+    Ok(found)
 }
 
 fn edit_distance(a: &str, b: &str) -> usize {

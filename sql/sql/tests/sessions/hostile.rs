@@ -164,3 +164,20 @@ fn calls_that_give_rows_are_refused_where_one_row_is_at_hand() {
         node.verify();
     });
 }
+
+/// Names that both sides show are looked for among all of them, once for each join.
+#[test]
+fn wide_tables_are_joined_by_all_their_names() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        let columns: String = (0..400).map(|n| format!(", c{n} int")).collect();
+        client.run(&format!("CREATE TABLE t (id int PRIMARY KEY{columns})")).await.unwrap();
+        let joins: String = (1..10).map(|n| format!(" NATURAL JOIN t x{n}")).collect();
+        let started = Instant::now();
+        let rows = client.run(&format!("SELECT * FROM t x0{joins}")).await.unwrap();
+        assert!(rows.is_empty());
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+        node.verify();
+    });
+}
