@@ -350,7 +350,7 @@ impl Transition {
                         columns,
                         unique: true,
                         dropped: false,
-                    });
+                    })?;
                     draft.note_deferral(index, unique)?;
                 }
                 ast::TableConstraint::Check(check) => {

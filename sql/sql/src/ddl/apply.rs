@@ -1,5 +1,6 @@
 //! Applies a DDL statement to a catalog: a new catalog comes out, and what changes in storage.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use identity::{Actor, KeyId};
@@ -337,7 +338,7 @@ impl Transition {
             self.require_distinct(&draft.original, &columns, nulls_alike, error)?;
         }
         let schema = IndexSchema { name, columns, unique: unique.is_some(), dropped: false };
-        let index = draft.push_index(schema.clone());
+        let index = draft.push_index(schema.clone())?;
         self.store.push(StoreChange::CreateIndex { table: draft.table.id(), index, schema });
         Ok(index)
     }
@@ -578,6 +579,12 @@ pub(super) fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
         .chain(numbered)
         .find(|name| !taken(name))
         .unwrap_or_else(|| wanted.to_owned())
+}
+
+/// The same where all names that are taken are at hand: each is looked at once.
+pub(super) fn free_among<'n>(wanted: &str, taken: impl Iterator<Item = &'n str>) -> String {
+    let taken: HashSet<&str> = taken.filter(|name| name.starts_with(wanted)).collect();
+    free_name(wanted, |name| taken.contains(name))
 }
 
 pub(super) fn relation_exists(name: &str) -> Error {

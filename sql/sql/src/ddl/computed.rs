@@ -119,7 +119,8 @@ impl Transition {
             false => self.add_index(draft, name, columns, create.unique.then_some(false))?,
             true => {
                 let unique = create.unique;
-                let index = draft.push_index(IndexSchema { name, columns, unique, dropped: false });
+                let index =
+                    draft.push_index(IndexSchema { name, columns, unique, dropped: false })?;
                 self.rebuild(&draft.table, sources);
                 index
             }

@@ -9,8 +9,9 @@ use procedure::Expr;
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState, TableId};
 
-use super::apply::{Transition, free_name};
+use super::apply::{Transition, free_among};
 use super::collations::DEFAULT_COLLATION;
+use super::parts::check_parts;
 use super::table::{Draft, bare_text};
 use super::user_types::{Uses, no_type};
 use crate::bind::{Binder, Scope, ScopeColumn};
@@ -140,12 +141,13 @@ impl Transition {
         if condition.draws() {
             return Err(Error::unsupported("a random value in a check constraint"));
         }
-        let is_taken = |name: &str| domain.checks.iter().any(|check| check.name == name);
+        check_parts(domain.checks.len(), "CHECK constraints")?;
+        let mut names = domain.checks.iter().map(|check| check.name.as_str());
         let name = match &check.name {
             Some(name) => fold(name),
-            None => free_name(&format!("{}_check", bare(&domain.name)), is_taken),
+            None => free_among(&format!("{}_check", bare(&domain.name)), names.clone()),
         };
-        if is_taken(&name) {
+        if names.any(|taken| taken == name) {
             let what = format!(
                 "constraint \"{name}\" for domain \"{}\" already exists",
                 bare(&domain.name)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use sqlparser::ast;
 use types::{ColumnId, Error, IndexId, Result, SqlState};
 
-use super::apply::free_name;
+use super::apply::free_among;
+use super::parts::check_parts;
 use super::table::{Draft, deferrable, reference_action};
 use crate::schema::catalog::{Catalog, ForeignKey, ReferenceAction, Table};
 use crate::schema::deferred::orphans_with;
@@ -23,6 +24,7 @@ impl Draft {
         {
             return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
         }
+        check_parts(self.table.foreign_keys.len(), "foreign keys")?;
         let [on_delete, on_update] = [foreign.on_delete, foreign.on_update].map(reference_action);
         let own: Vec<String> = foreign.columns.iter().map(fold).collect();
         let columns = self.referring(&own)?;
@@ -53,7 +55,7 @@ impl Draft {
         }
         let name = match &foreign.name {
             Some(name) => fold(name),
-            None => free_name(&self.default_name(&columns, "fkey"), |n| self.has_constraint(n)),
+            None => free_among(&self.default_name(&columns, "fkey"), self.constraint_names()),
         };
         if self.has_constraint(&name) {
             return Err(self.duplicate_constraint(&name));

@@ -19,6 +19,7 @@ mod materialized;
 mod options;
 mod organisations;
 mod owned;
+mod parts;
 mod permission;
 mod policies;
 mod primary_key;

@@ -9,8 +9,9 @@ use types::{
     TableId, TableSchema,
 };
 
-use super::apply::{free_name, plain_columns, relation_exists};
+use super::apply::{free_among, free_name, plain_columns, relation_exists};
 use super::options::{check_temporary, layout_of};
+use super::parts::check_parts;
 use super::sequence::{next_value, serial_type};
 use crate::bind::{Binder, Scope};
 use crate::schema::catalog::{Catalog, Generated, ReferenceAction, Table};
@@ -132,7 +133,7 @@ impl Draft {
                     return Ok(());
                 }
                 let index =
-                    self.push_index(IndexSchema { name, columns, unique: true, dropped: false });
+                    self.push_index(IndexSchema { name, columns, unique: true, dropped: false })?;
                 self.note_deferral(index, unique)?;
             }
             ast::TableConstraint::Check(check) => self.add_check(catalog, check, column)?,
@@ -217,6 +218,7 @@ impl Draft {
         column: ColumnId,
         expr: &ast::Expr,
     ) -> Result<()> {
+        let scope = self.scope();
         let (name, to) = (self.table.column_name(column), self.table.column_type(column).clone());
         if self.table.defaults[usize::from(column)].is_some() {
             let what = format!("both default and generation expression specified for \"{name}\"");
@@ -224,7 +226,6 @@ impl Draft {
         }
         let session = SessionInfo::default();
         let mut binder = Binder::new(catalog, &session, Vec::new());
-        let scope = Scope::of_table(&Arc::new(self.table.clone()));
         binder.clause = "in column generation expressions";
         binder.bound_by_text(expr.to_string().len());
         let typed = binder.expression(&scope, expr)?;
@@ -270,10 +271,16 @@ impl Draft {
         schema.primary_key = columns;
     }
 
-    pub fn push_index(&mut self, index: IndexSchema) -> IndexId {
+    pub fn push_index(&mut self, index: IndexSchema) -> Result<IndexId> {
+        check_parts(self.table.live_indexes().count(), "indexes")?;
         let schema = self.schema();
         schema.indexes.push(index);
-        schema.indexes.len() as IndexId
+        // Numbers of those that were dropped are not given again.
+        IndexId::try_from(schema.indexes.len()).map_err(|_| {
+            let what = format!("a table can have had at most {} indexes", IndexId::MAX);
+            Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+                .with_hint("Make another table like it, and move the rows there.")
+        })
     }
 
     pub fn has_unique(&self, columns: &[ColumnId]) -> bool {
@@ -369,9 +376,10 @@ impl Draft {
         check: &ast::CheckConstraint,
         column: Option<&str>,
     ) -> Result<()> {
+        check_parts(self.table.checks.len(), "CHECK constraints")?;
         let session = SessionInfo::default();
         let mut binder = Binder::new(catalog, &session, Vec::new());
-        let scope = Scope::of_table(&Arc::new(self.table.clone()));
+        let scope = self.scope();
         binder.clause = "in check constraints";
         binder.bound_by_text(check.expr.to_string().len());
         let typed = binder.expression(&scope, &check.expr)?;
@@ -385,7 +393,6 @@ impl Draft {
         if condition.draws() {
             return Err(Error::unsupported("a random value in a check constraint"));
         }
-        let taken = |name: &str| self.has_constraint(name);
         let name = match &check.name {
             Some(name) => fold(name),
             None => {
@@ -400,10 +407,10 @@ impl Draft {
                     Some(column) => format!("{table}_{column}_check"),
                     None => format!("{table}_check"),
                 };
-                free_name(&wanted, taken)
+                free_among(&wanted, self.constraint_names())
             }
         };
-        if taken(&name) {
+        if self.has_constraint(&name) {
             return Err(self.duplicate_constraint(&name));
         }
         self.table.checks.push(CheckConstraint {
@@ -416,9 +423,24 @@ impl Draft {
     }
 
     pub fn has_constraint(&self, name: &str) -> bool {
-        self.table.checks.iter().any(|c| c.name == name)
-            || self.table.foreign_keys.iter().any(|c| c.name == name)
-            || self.table.live_indexes().any(|(_, i)| i.unique && i.name == name)
+        self.constraint_names().any(|taken| taken == name)
+    }
+
+    pub fn constraint_names(&self) -> impl Iterator<Item = &str> {
+        let checks = self.table.checks.iter().map(|check| check.name.as_str());
+        let foreign_keys = self.table.foreign_keys.iter().map(|key| key.name.as_str());
+        let indexes = self.table.live_indexes().filter(|(_, index)| index.unique);
+        checks.chain(foreign_keys).chain(indexes.map(|(_, index)| index.name.as_str()))
+    }
+
+    /// The columns as an expression of the table names them.
+    pub fn scope(&mut self) -> Scope {
+        // Whatever there are of them, they are not copied for each.
+        let checks = std::mem::take(&mut self.table.checks);
+        let foreign_keys = std::mem::take(&mut self.table.foreign_keys);
+        let scope = Scope::of_table(&Arc::new(self.table.clone()));
+        (self.table.checks, self.table.foreign_keys) = (checks, foreign_keys);
+        scope
     }
 
     pub fn duplicate_constraint(&self, name: &str) -> Error {
