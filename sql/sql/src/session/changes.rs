@@ -10,10 +10,10 @@
 //! what is stored. In a block the new catalog becomes the store's. An open transaction keeps it
 //! private, and its COMMIT makes the same change again.
 //!
-//! *Cost.* A change by itself may take as long as its data needs. Within a transaction each row
-//! that is rewritten and each index entry that is built is charged to the transaction's limits like
-//! any row, so that one request with many changes holds a block up no longer than other requests
-//! do.
+//! *Cost.* A change by itself may take as long as its data needs. Within a transaction each change,
+//! each row that is rewritten and each index entry that is built is charged to the transaction's
+//! limits like any row, so that one request with many changes holds a block up no longer than other
+//! requests do.
 
 use std::sync::Arc;
 
@@ -34,6 +34,9 @@ use crate::syntax::ddl::Ddl;
 
 /// What a transaction pays for a row that a schema change writes, or an entry of an index.
 const CHANGED_ROW_UNITS: u64 = 32;
+
+/// What it pays for a change, whatever that does: the catalog is copied, bound to and looked over.
+const CHANGE_UNITS: u64 = 8_000;
 
 /// A schema change as a client has sent it.
 #[derive(Clone, Copy)]
@@ -57,6 +60,9 @@ pub fn change_schema<R: Recorder>(
 ) -> Result<Arc<Versioned>, Stop> {
     let Party { principal, role } = change.party;
     let actor = before.catalog.roles().actor(principal, role)?;
+    if let Some(frame) = frame.as_deref() {
+        frame.meter().spend(CHANGE_UNITS)?;
+    }
     let height = overlay.moment().height;
     let SchemaText { signers, approvers, .. } = change;
     let brought = Brought { signers, approvers, height };

@@ -270,6 +270,29 @@ fn a_key_is_made_of_what_the_transaction_has_left() {
     });
 }
 
+/// Changes that touch no row are paid for as well: each takes a look at all of the catalog.
+#[test]
+fn changes_without_rows_are_paid_for_too() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY)").await.unwrap();
+        client.run("BEGIN").await.unwrap();
+        let mut made = 0;
+        let error = loop {
+            match client.run("COMMENT ON TABLE t IS 'one of many'").await {
+                Ok(_) => made += 1,
+                Err(error) => break error,
+            }
+            assert!(made < 10_000, "no payment was made");
+        };
+        assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX, "{error}");
+        assert!(made > 1_000, "{made}");
+        client.run("ROLLBACK").await.unwrap();
+        verify(node);
+    });
+}
+
 /// A request with many changes pays for all of them, in its session and in its block.
 #[test]
 fn changes_of_one_transaction_are_paid_for_together() {
