@@ -12,6 +12,7 @@ use types::interval::out_of_range;
 use types::numeric::{self, Numeric, work};
 use types::{DataType, Error, Interval, Result, SqlState, Value};
 
+use crate::meter::SEEN_UNITS;
 use crate::query::{Aggregate, AggregateFunction};
 use crate::run_query::SortRow;
 use crate::variance::Moments;
@@ -81,9 +82,11 @@ impl Accumulator {
     /// Units that it takes to take one value in, beside those of its row.
     #[inline]
     pub(crate) fn work(&self, value: &Value) -> u64 {
-        let Value::Numeric(number) = value else { return 0 };
-        let search = if self.seen.is_some() { work::of_digits(number) } else { 0 };
+        let search = if self.seen.is_some() { SEEN_UNITS } else { 0 };
+        let Value::Numeric(number) = value else { return search };
+        let digits = if self.seen.is_some() { work::of_digits(number) } else { 0 };
         search
+            + digits
             + match &self.state {
                 State::Numeric(sum) => work::of_operator(ArithmeticOp::Add, sum, number),
                 State::Value(Value::Numeric(kept)) => work::of_alignment(kept, number),

@@ -20,7 +20,10 @@
 //!   texts. Texts that stay as they are in a row that is updated or deleted are hashed and copied,
 //!   too: a unit for as many bytes of each image, where more than [`UNWEIGHED_MAX`] rows of such
 //!   tables are changed;
-//! * [`PAIR_UNITS`] for a pair of rows that a join makes.
+//! * [`PAIR_UNITS`] for a pair of rows that a join makes;
+//! * [`HELD_ROW_UNITS`] for a row that a query gathers, [`HASH_UNITS`] for one that is looked up
+//!   among those that it has gathered, [`GROUP_UNITS`] where it begins a group, and [`SEEN_UNITS`]
+//!   for a value of a DISTINCT aggregate.
 //!
 //! *Reads* by a key, and ranges, leave [notes] of a limited length.
 //!
@@ -141,6 +144,13 @@ pub const INSERT_UNITS: u64 = 32;
 pub const UPDATE_UNITS: u64 = 32;
 pub const DELETE_UNITS: u64 = 24;
 pub const WRITTEN_BYTES_PER_UNIT: usize = 8;
+/// Measured as aggregates, windows and sorts over `generate_series`, less what the series costs.
+pub(crate) const HELD_ROW_UNITS: u64 = 3;
+pub(crate) const HASH_UNITS: u64 = 3;
+/// Beside what is held of it.
+pub(crate) const GROUP_UNITS: u64 = 4;
+/// A search in a tree of all the values before.
+pub(crate) const SEEN_UNITS: u64 = 12;
 /// Beside what its rows and its condition cost.
 pub const PAIR_UNITS: u64 = 2;
 
@@ -487,7 +497,7 @@ impl Meter {
     #[inline]
     pub(crate) fn spend_on_hash(&self, row: &[Value]) -> Result<(), Error> {
         let numbers = row.iter().filter_map(Value::as_numeric);
-        self.spend(numbers.map(work::of_digits).sum())
+        self.spend(HASH_UNITS + numbers.map(work::of_digits).sum::<u64>())
     }
 
     pub(crate) fn patterns(&self) -> RefMut<'_, Patterns> {

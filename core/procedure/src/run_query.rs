@@ -40,7 +40,7 @@ use crate::access::{Access, Range, Row};
 use crate::draws::ROWS_MAX;
 use crate::expr::Expr;
 use crate::key::eval_index_key;
-use crate::meter::{Meter, PAIR_UNITS, ROW_WEIGHT};
+use crate::meter::{HELD_ROW_UNITS, Meter, PAIR_UNITS, ROW_WEIGHT};
 use crate::query::{Query, Repeats, RowFunction, SortKey};
 use crate::row_functions;
 use recursive::CameLast;
@@ -575,6 +575,7 @@ impl Run<'_> {
     }
 
     fn hold(&self, row: &[Value]) -> Result<usize, Error> {
+        self.meter.spend(HELD_ROW_UNITS)?;
         let weight = self.meter.hold_row(row)?;
         self.held.set(self.held.get() + weight);
         Ok(weight)

@@ -11,7 +11,7 @@ use super::{COMPARISONS_PER_ROW, Flow, RowMap, Run, Sink, SortRow, compare_sort_
 use crate::access::Access;
 use crate::aggregate::Accumulator;
 use crate::expr::Expr;
-use crate::meter::ROW_WEIGHT;
+use crate::meter::{GROUP_UNITS, ROW_WEIGHT};
 use crate::query::{Aggregate, Query};
 
 impl Run<'_> {
@@ -38,6 +38,7 @@ impl Run<'_> {
             self.meter.spend_on_hash(&group)?;
             let entry = states.entry(&group);
             if entry.is_none() {
+                self.meter.spend(GROUP_UNITS)?;
                 self.hold(&group)?;
                 self.hold_bytes(aggregates.len() * VALUE_WEIGHT)?;
             }

@@ -9,6 +9,7 @@ use types::value::VALUE_WEIGHT;
 use super::{Flow, RowMap, Run, Sink};
 use crate::access::Access;
 use crate::aggregate::Accumulator;
+use crate::meter::GROUP_UNITS;
 use crate::query::Query;
 
 impl Run<'_> {
@@ -48,6 +49,7 @@ impl Run<'_> {
                 self.meter.spend_on_hash(&group)?;
                 let entry = states.entry(&group);
                 if entry.is_none() {
+                    self.meter.spend(GROUP_UNITS)?;
                     self.hold(&group)?;
                     self.hold_bytes(aggregates.len() * VALUE_WEIGHT)?;
                 }

@@ -181,3 +181,43 @@ fn wide_tables_are_joined_by_all_their_names() {
         node.verify();
     });
 }
+
+/// What looks a row up among those that it keeps pays for that, beside what made the row.
+#[test]
+fn rows_that_are_kept_and_looked_up_are_paid_for() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v bigint)").await.unwrap();
+        client.run("SET ledger.transaction_units_max = 100000").await.unwrap();
+        for (query, fits) in [
+            ("SELECT 1, count(g) FROM generate_series(1, 20000) g", true),
+            ("SELECT 2, count(DISTINCT g) FROM generate_series(1, 20000) g", false),
+            (
+                "SELECT 3, count(*) FROM (SELECT DISTINCT g FROM generate_series(1, 20000) g) q",
+                false,
+            ),
+            (
+                "SELECT 4, count(*) FROM (SELECT g FROM generate_series(1, 20000) g GROUP BY g) q",
+                false,
+            ),
+            (
+                "SELECT 5, sum(r) FROM (SELECT rank() OVER (ORDER BY g) r
+                     FROM generate_series(1, 12000) g) q",
+                false,
+            ),
+            (
+                "SELECT 6, count(*) FROM (SELECT g FROM generate_series(1, 12000) g
+                     UNION SELECT g FROM generate_series(1, 12000) g) q",
+                false,
+            ),
+        ] {
+            let inserted = client.run(&format!("INSERT INTO t {query}")).await;
+            assert_eq!(inserted.is_ok(), fits, "{query}");
+            if let Err(error) = inserted {
+                assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX, "{query}: {error}");
+            }
+        }
+        node.verify();
+    });
+}
