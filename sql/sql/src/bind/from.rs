@@ -319,7 +319,11 @@ impl Binder<'_> {
             ))
             .with_hint(format!("Use it alone: SELECT * FROM {name}(…)."));
         }
-        Error::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} in FROM does not exist"))
+        let unknown = || {
+            let what = format!("function {name} in FROM does not exist");
+            Error::new(SqlState::UNDEFINED_FUNCTION, what)
+        };
+        super::refused::within_others(name).unwrap_or_else(unknown)
     }
 }
 

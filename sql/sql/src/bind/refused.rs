@@ -26,6 +26,25 @@ const MACHINE_DEPENDENT: &[&str] = &[
 /// Which of them are there for another type.
 const OF_NUMERIC: &[&str] = &["exp", "ln", "log", "log10"];
 
+/// What a node answers that is asked for it alone: it waits, reads the ledger's files or signs, none
+/// of which a program does.
+const ALONE: &[&str] = &[
+    "tally_absence_proof",
+    "tally_approve",
+    "tally_consistency_proof",
+    "tally_head_proof",
+    "tally_last_commit",
+    "tally_outcome",
+    "tally_prefix_proof",
+    "tally_propose",
+    "tally_range_proof",
+    "tally_receipt",
+    "tally_row_proof",
+    "tally_signed_head",
+    "tally_submit_signed",
+    "tally_verifier_key",
+];
+
 /// Everything else that clients and people are known to ask for.
 const MISSING: &[&str] = &[
     "col_description",
@@ -80,7 +99,16 @@ pub(super) fn not_there_yet(name: &str) -> Option<Error> {
     let missing = || {
         Error::unsupported(format_args!("function {name}()")).with_hint("Compute it in the client.")
     };
-    machine_dependent(name).or_else(|| MISSING.contains(&name).then(missing))
+    let known = || MISSING.contains(&name).then(missing);
+    machine_dependent(name).or_else(known).or_else(|| within_others(name))
+}
+
+/// One that is there, and stands within what it cannot.
+pub(super) fn within_others(name: &str) -> Option<Error> {
+    ALONE.contains(&name).then(|| {
+        Error::unsupported(format_args!("{name}() within a larger statement"))
+            .with_hint(format!("A SELECT of it alone gives its answer: SELECT {name}(…)."))
+    })
 }
 
 /// Why no engine has a function of this name.

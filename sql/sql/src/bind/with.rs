@@ -269,14 +269,25 @@ fn not_on_top() -> Error {
     Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
 }
 
-/// No two parts change rows that are there already in one table.
+/// No two parts change rows that are there already in one table, and none by ON CONFLICT in one
+/// that another part adds rows to: those are there for it, and are not to be changed once more.
 fn check_targets(query: &ast::Query) -> Result<()> {
     let parts = query.with.iter().flat_map(|with| &with.cte_tables);
     let named = parts.filter_map(|part| modifying(&part.query));
-    let mut seen = Vec::new();
+    let (mut seen, mut added) = (Vec::new(), Vec::new());
     for statement in named.chain(modifying(query)) {
-        let Some(target) = changed_table(statement)? else { continue };
-        if seen.contains(&target) {
+        let target = match (changed_table(statement)?, statement) {
+            (Some(target), _) => target,
+            (None, ast::Statement::Insert(insert)) => {
+                if let ast::TableObject::TableName(name) = &insert.table {
+                    added.push(object_name(name)?);
+                }
+                continue;
+            }
+            (None, _) => continue,
+        };
+        let by_conflict = changes_by_conflict(statement);
+        if seen.contains(&target) || by_conflict && added.contains(&target) {
             return Err(Error::unsupported(format_args!(
                 "changing rows of \"{target}\" in two parts of one statement"
             )));
@@ -284,6 +295,16 @@ fn check_targets(query: &ast::Query) -> Result<()> {
         seen.push(target);
     }
     Ok(())
+}
+
+fn changes_by_conflict(statement: &ast::Statement) -> bool {
+    let ast::Statement::Insert(insert) = statement else { return false };
+    match &insert.on {
+        Some(ast::OnInsert::OnConflict(conflict)) => {
+            matches!(conflict.action, ast::OnConflictAction::DoUpdate(_))
+        }
+        _ => false,
+    }
 }
 
 /// The table whose rows a statement changes; `None` for one that only adds some.

@@ -1,6 +1,6 @@
 //! Errors by the code that clients look for, and columns of what functions about the past answer.
 
-use types::Value;
+use types::{SqlState, Value};
 
 use super::{Node, block_on, code};
 
@@ -55,5 +55,48 @@ fn columns_of_functions_about_the_past_are_chosen_by_name() {
         let text = "SELECT outcome FROM tally_outcome($1)";
         let rows = client.run_typed(text, &[], &parameters).await.unwrap();
         assert_eq!(*rows[0], [Value::text("committed")]);
+    });
+}
+
+/// What a node answers by itself is there, wherever it cannot stand.
+#[test]
+fn what_is_asked_for_alone_says_so() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v text)").await.unwrap();
+        for text in [
+            "SELECT length(tally_row_proof('t', 1))",
+            "SELECT tally_row_proof('t', 1) IS NULL",
+            "SELECT (tally_last_commit()).block",
+            "SELECT * FROM t, tally_receipt(1, 0) r",
+        ] {
+            let error = client.run(text).await.map(drop).unwrap_err();
+            assert_eq!(error.code(), SqlState::FEATURE_NOT_SUPPORTED, "{text}: {error}");
+            assert!(error.fields().hint.is_some(), "{text}: {error}");
+        }
+        node.verify();
+    });
+}
+
+/// In PostgreSQL too, a row that another part of the statement has inserted is not changed by it.
+#[test]
+fn rows_of_one_statement_are_not_changed_by_a_conflict_within_it() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
+        let with = "WITH x AS (INSERT INTO t VALUES (9, 1) RETURNING id) INSERT INTO t
+            SELECT id, 5 FROM x ON CONFLICT (id)";
+        let error = client.run(&format!("{with} DO UPDATE SET v = 7")).await.map(drop).unwrap_err();
+        assert_eq!(error.code(), SqlState::FEATURE_NOT_SUPPORTED, "{error}");
+        assert_eq!(client.number("SELECT count(*) FROM t").await, 0);
+        client.run(&format!("{with} DO NOTHING")).await.unwrap();
+        client
+            .run("WITH x AS (INSERT INTO t VALUES (8, 1) RETURNING id) UPDATE t SET v = 3")
+            .await
+            .unwrap();
+        assert_eq!(client.number("SELECT v FROM t WHERE id = 8").await, 1);
+        node.verify();
     });
 }
