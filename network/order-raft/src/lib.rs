@@ -80,7 +80,7 @@ mod wire;
 
 pub use config::{Clock, Config, Timing};
 pub use draft::Draft;
-pub use liveness::{answer_clock, ask_clock};
+pub use liveness::{REMOVED, answer_clock, ask_clock};
 pub use raft_types::Types;
 pub use shared::{Node, Standing};
 pub use side::{SIDE_FOLDER, begin_behind, forget, go_on_alone};

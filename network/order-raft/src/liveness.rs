@@ -39,12 +39,18 @@ const HAND_OVER_TIME: Duration = Duration::from_secs(1);
 const HAND_OVER_AGAIN: Duration = Duration::from_millis(20);
 /// So many times the longest wait for a leader. Those who are not behind have stood by then.
 const OTHERS_FIRST: u32 = 3;
+/// What a node says of itself that the ledger has named, and does not name.
+pub const REMOVED: &str =
+    "the ledger does not name this node any more: it was removed, and is to be stopped";
 const CLOCKS_UNKNOWN: &str = "this node leads, and does not know by most members what time it is";
 
 impl Node {
     /// Why nothing can be ordered, for some time now. An election is no reason: it is over before a
     /// client gives up.
     pub fn hindered(&self) -> Option<String> {
+        if self.0.removed.load(Ordering::Acquire) {
+            return Some(REMOVED.to_owned());
+        }
         let why = self.cannot_order()?;
         (self.state().fine.elapsed() > HINDERED_AFTER).then_some(why)
     }
@@ -54,6 +60,12 @@ impl Node {
         let Ok(raft) = self.raft() else { return lock(&self.0.waits).clone() };
         let led = raft.metrics().borrow().current_leader.is_some();
         (!led && !self.0.store.may_stand()).then(|| LACKS.to_owned())
+    }
+
+    /// Whether the ledger has named this node, and does not any more. It may still have a vote, until
+    /// the others' log is that far, and gives it.
+    pub fn note_removed(&self, removed: bool) {
+        self.0.removed.store(removed, Ordering::Release);
     }
 
     /// Remembers when it could order last.

@@ -101,6 +101,7 @@ impl Node {
             raft: Mutex::default(),
             settings,
             leaving: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
             pump: Arc::clone(&committed.pump),
             committed,
             state: Mutex::new(state),

@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub settings: Arc<openraft::Config>,
     /// It stops: it drafts nothing any more, and does not stand for election.
     pub leaving: AtomicBool,
+    /// The ledger has named this node, and does not any more.
+    pub removed: AtomicBool,
     /// Entries that are committed, as this node knows.
     pub committed: Arc<Committed>,
     pub state: Mutex<State>,

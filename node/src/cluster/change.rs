@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 use super::folders::{node_folder, node_folders, write_settings};
 use super::orderers::Kind;
-use super::status::without_certificates;
+use super::status::{first_answered, without_certificates};
 use crate::backup::node_address;
 use crate::cli::{self, ClusterAdd, Exit, Output};
 use crate::config::Source;
@@ -66,6 +66,7 @@ pub fn add(arguments: &ClusterAdd, output: Output) -> Result<Exit> {
 pub fn remove(folder: &Path, member: u64, yes: bool, output: Output) -> Result<Exit> {
     let shown = ask(folder, None)?;
     if !yes {
+        refuse_to_end_orders(folder, member)?;
         refuse_to_end_certificates(&shown, member)?;
     }
     ask(folder, Some(&format!("remove={member}")))?;
@@ -100,6 +101,27 @@ fn refuse_to_end_certificates(shown: &Json, member: u64) -> Result<()> {
     let what = format!("without member {member} no result is certified any more, for good");
     eprintln!("{why}");
     let hint = "Orders and reads go on without certificates: if that is meant, add --yes.";
+    Err(folders::refused(what).with_hint(hint).into())
+}
+
+/// Where too few answer of those who stay, nothing is ordered without the one that goes, not even
+/// that it comes back.
+fn refuse_to_end_orders(folder: &Path, member: u64) -> Result<()> {
+    let (membership, reports) = first_answered(&node_folders(folder)?)?;
+    let mut staying = membership.voters();
+    if !staying.remove(&member) || staying.is_empty() {
+        return Ok(());
+    }
+    let answer = membership.0.keys().zip(&reports);
+    let answer = answer.filter(|(id, report)| staying.contains(*id) && report.is_ok()).count();
+    if 2 * answer > staying.len() {
+        return Ok(());
+    }
+    let what = format!(
+        "without member {member} nothing is ordered any more: of the {} that stay, {answer} answer",
+        staying.len()
+    );
+    let hint = "Start the members that are down first. If this is meant, add --yes.";
     Err(folders::refused(what).with_hint(hint).into())
 }
 

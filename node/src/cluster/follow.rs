@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use cluster::{Members, Membership};
 use engine::Engine;
 use engine::limits::MEMBERS;
-use order_raft::{Node, Standing};
+use engine::members::LAST_MEMBER;
+use order_raft::{Node, REMOVED, Standing};
 use tracing::{debug, error, info, warn};
 
 use super::pending::Pending;
@@ -41,19 +42,13 @@ impl Following {
     pub async fn run(mut self) {
         let mut named = String::new();
         let (mut done, mut reported) = (false, false);
-        let mut waits = None;
+        let mut waits = Waits::default();
         let mut course = Course::default();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let standing = self.node.standing();
             course.follow(&standing);
-            if standing.waits != waits {
-                match &standing.waits {
-                    Some(why) => warn!("{why}"),
-                    None => info!("this node takes part in the order"),
-                }
-                waits = standing.waits;
-            }
+            waits.follow(&standing);
             if let Some(why) = standing.stopped
                 && !std::mem::replace(&mut reported, true)
             {
@@ -65,10 +60,10 @@ impl Following {
             let Ok(membership) = Membership::parse(&now) else { continue };
             if now != named {
                 info!(members = now, "the ledger's members");
-                if !membership.0.contains_key(&self.id) && !named.is_empty() {
-                    let what = "the ledger does not name this node any more: it was removed, and \
-                                is to be stopped";
-                    error!(id = self.id, "{what}");
+                let was_removed = self.was_removed(&membership);
+                self.node.note_removed(was_removed);
+                if was_removed {
+                    error!(id = self.id, "{REMOVED}");
                 }
                 (named, done) = (now, false);
             }
@@ -96,6 +91,14 @@ impl Following {
         }
     }
 
+    /// Numbers are not given again, so one that the ledger has named and does not name is gone. A
+    /// new member's ledger may not have come to the block that names it.
+    fn was_removed(&self, membership: &Membership) -> bool {
+        let last = self.engine.get().and_then(|engine| engine.parameter(LAST_MEMBER).ok());
+        let last = last.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        !membership.0.contains_key(&self.id) && self.id <= last
+    }
+
     /// To the ledger's members and, until Raft is done with them, to those before. A node that the
     /// ledger does not name yet goes on with whom it knows.
     fn admit(&self, membership: &Membership) {
@@ -113,26 +116,67 @@ impl Following {
     }
 }
 
-/// How often it is said that nothing can be ordered still.
+/// How often it is said that nothing can be ordered still, and that no one leads still.
 const SAY_EVERY: Duration = Duration::from_secs(60);
+
+/// What lasts no longer is not worth a line: a new cluster's members wait for one another, and each
+/// that answers is another text.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// What was logged of why this node takes no part yet.
+#[derive(Default)]
+struct Waits {
+    told: Option<String>,
+    /// What it is now, and since when.
+    now: (Option<String>, Option<Instant>),
+}
+
+impl Waits {
+    fn follow(&mut self, standing: &Standing) {
+        let (now, since) = &mut self.now;
+        if *now != standing.waits || since.is_none() {
+            (*now, *since) = (standing.waits.clone(), Some(Instant::now()));
+        }
+        if *now == self.told {
+            return;
+        }
+        match now {
+            Some(why) if since.is_some_and(|at| at.elapsed() >= SETTLED) => warn!("{why}"),
+            Some(_) => return,
+            None => info!("this node takes part in the order"),
+        }
+        self.told = now.clone();
+    }
+}
 
 /// What was logged of who leads, and of what stands in the way.
 #[derive(Default)]
 struct Course {
     regime: (u64, Option<u64>),
+    /// When an election was told of last.
+    election: Option<Instant>,
     /// Since when, when it was said last, and why.
     hindered: Option<(Instant, Instant, String)>,
 }
 
 impl Course {
     fn follow(&mut self, standing: &Standing) {
-        let Standing { id, term, leader, hindered, .. } = standing;
+        let Standing { id, term, leader, waits, hindered, .. } = standing;
+        // What this node waits for has a line of its own.
+        let hindered = hindered.as_ref().filter(|why| waits.as_ref() != Some(why));
         let regime = (*term, *leader);
         if self.regime != regime {
+            // A member that does not reach the others asks them for votes all the time.
+            let is_another = leader.is_none() && self.regime.1.is_none();
+            let was_told = self.election.is_some_and(|at| at.elapsed() < SAY_EVERY);
             match *leader {
+                None if is_another && was_told => {}
                 Some(leader) if leader == *id => info!(term, "this node leads"),
                 Some(leader) => info!(term, leader, "another member leads"),
-                None => info!(term, before = self.regime.1, "no member leads: an election"),
+                None => {
+                    info!(term, before = self.regime.1, "no member leads: an election");
+                    self.election = Some(Instant::now());
+                }
             }
             self.regime = regime;
         }

@@ -39,6 +39,12 @@ pub fn run(data: &Path, output: Output) -> Result<Exit> {
     let all = [super::fetch::JOINING].into_iter().chain(FOLDERS).chain(orderers::FOLDERS);
     let names: Vec<&str> = all.filter(there).collect();
     ensure!(!names.is_empty(), "{} holds no ledger: start its node", data.display());
+    let votes = data.join("votes");
+    if votes.exists() && !votes.join("last").exists() {
+        let what = "votes/last is missing, so it is not known what this member has signed";
+        let hint = "Put the file back; or tally cluster remove this member, and add another one.";
+        return Err(folders::refused(what.to_owned()).with_hint(hint).into());
+    }
     let aside = new_folder(data)?;
     for name in names {
         fs::rename(data.join(name), aside.join(name))

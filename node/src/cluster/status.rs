@@ -12,15 +12,19 @@ use order::Network;
 use serde_json::json;
 use tokio::time::error::Elapsed;
 
-use super::folders::node_folders;
+use super::folders::{node_folder, node_folders};
 use super::orderers::{OfTopic, Standing};
 use super::report::{Report, STATUS};
-use crate::cli::{Exit, Output};
+use crate::backup::node_address;
+use crate::cli::{self, Exit, Output};
+use crate::{configure, http};
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
+const NOTHING_LISTENS: &str = "down, or starting: nothing listens";
+
 /// The members, and what each of them tells; of one that does not answer, why.
-type Reported = (Membership, Vec<Result<Report, String>>);
+pub type Reported = (Membership, Vec<Result<Report, String>>);
 
 /// Fails if less than half of the members answer, if none orders, if one has come to another result
 /// than the others, or if their ledgers have parted.
@@ -31,8 +35,12 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
         None => node_folders(folder)?,
     };
     let (membership, reported) = first_answered(&folders)?;
-    let silent: Vec<String> =
-        reported.iter().map(|it| it.as_ref().err().cloned().unwrap_or_default()).collect();
+    let silent = |(id, report): (&u64, &Result<Report, String>)| match report {
+        Err(why) if why == NOTHING_LISTENS => told_by_second_port(folder, *id),
+        Err(why) => why.clone(),
+        Ok(_) => String::new(),
+    };
+    let silent: Vec<String> = membership.0.keys().zip(&reported).map(silent).collect();
     let reports: Vec<Option<Report>> = reported.into_iter().map(Result::ok).collect();
     let newest = reports.iter().flatten().map(|report| report.height).max().unwrap_or(0);
     let voters = membership.voters();
@@ -74,7 +82,7 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
 
 /// By the first folder that most members answer; else by the one that the most do. The others
 /// refuse the keys of a member that was removed.
-fn first_answered(folders: &[PathBuf]) -> Result<Reported> {
+pub fn first_answered(folders: &[PathBuf]) -> Result<Reported> {
     let mut best: Option<Reported> = None;
     let answers = |reported: &Reported| reported.1.iter().filter(|it| it.is_ok()).count();
     for data in folders {
@@ -119,7 +127,7 @@ async fn report(peers: &Peers, id: u64) -> Result<Report, String> {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
             return Err(match error.kind() {
-                ErrorKind::ConnectionRefused => "down, or starting: nothing listens".to_owned(),
+                ErrorKind::ConnectionRefused => NOTHING_LISTENS.to_owned(),
                 // TLS, the greeting or the answer took too long.
                 _ if error.get_ref().is_some_and(|it| it.is::<Elapsed>()) => unreachable,
                 _ => format!("unreachable: {error}"),
@@ -128,6 +136,27 @@ async fn report(peers: &Peers, id: u64) -> Result<Report, String> {
         Err(_) => return Err(unreachable),
     };
     serde_json::from_slice(&answer).map_err(|error| format!("tells what cannot be read: {error}"))
+}
+
+/// A node opens its second port first, and talks to the others when it has read its ledger. Where
+/// its folder is at hand, so is that port's address.
+fn told_by_second_port(folder: &Path, id: u64) -> String {
+    let address = || {
+        let data = node_folder(folder, u16::try_from(id).ok()?);
+        let data = data.is_dir().then(|| data.to_str().map(str::to_owned))?;
+        let flags = cli::Settings { data, ..cli::Settings::default() };
+        node_address(&configure::resolve(&flags).ok()?.settings).ok()
+    };
+    let Some(address) = address() else { return NOTHING_LISTENS.to_owned() };
+    match http::get(address, "/readyz", Some(PATIENCE)) {
+        Ok(answer) if answer.body.starts_with("starting") => {
+            "starting: it reads its ledger".to_owned()
+        }
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            "down: nothing listens".to_owned()
+        }
+        _ => NOTHING_LISTENS.to_owned(),
+    }
 }
 
 fn raft_of(reports: &[Option<Report>]) -> impl Iterator<Item = &order_raft::Standing> {

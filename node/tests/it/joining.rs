@@ -72,6 +72,28 @@ async fn load(client: Client, from: i64, ends: Arc<AtomicBool>) -> Duration {
     slowest
 }
 
+/// With a member of three down, the other two are needed, and none of them is removed unawares.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_without_which_nothing_is_ordered_is_not_removed() {
+    let mut cluster = TestCluster::as_configured_with(3, &["--votes", "2"]);
+    let client = cluster.connect(0).await;
+    client.batch_execute(TABLE).await.unwrap();
+    cluster.settle();
+    cluster.nodes[2].take().unwrap().signal(Signal::KILL);
+    insert(&client, 0..10).await;
+    let all = cluster.all();
+    let refused = run(&["cluster", "remove", "--folder", path(&all), "--member", "2"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("nothing is ordered any more: of the 2 that stay, 1 answer"), "{said}");
+    // The one that is down may go.
+    let removed = run(&["cluster", "remove", "--folder", path(&all), "--member", "3"]);
+    assert_eq!(removed.status.code(), Some(0), "{removed:?}");
+    insert(&client, 10..20).await;
+    assert_eq!(count(&client).await, 20);
+    cluster.stop();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_is_added_under_load_and_another_one_removed() {
     let mut cluster = TestCluster::as_configured(3);
@@ -132,6 +154,8 @@ async fn a_member_is_added_under_load_and_another_one_removed() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(alone, Some(1));
+    let ready = cluster.nodes[leader].as_ref().unwrap().fetch("/readyz");
+    assert!(ready.contains(" 503 ") && ready.contains("it was removed"), "{ready}");
     cluster.nodes[leader].take().unwrap().signal(Signal::KILL);
     // Two of three.
     cluster.nodes[left[1]].take().unwrap().signal(Signal::KILL);

@@ -1,6 +1,7 @@
 //! What operators are told by commands, where a wrong word sends them the wrong way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,6 +21,24 @@ fn reported_by(cluster: &TestCluster, node: usize) -> String {
     line.unwrap_or_else(|| panic!("{shown}")).to_owned()
 }
 
+/// What is told of a member whose second port says that it starts, as it does while the ledger is
+/// read, which takes no time here.
+fn as_of_starting(cluster: &TestCluster, node: usize) -> String {
+    let settings = std::fs::read_to_string(cluster.data(node).join("tally.toml")).unwrap();
+    let settings: toml::Table = settings.parse().unwrap();
+    let listener = std::net::TcpListener::bind(settings["http_listen"].as_str().unwrap()).unwrap();
+    let answers = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = [0; 1024];
+        let _ = stream.read(&mut asked).unwrap();
+        let answer = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\nstarting\n";
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    let told = reported_by(cluster, node);
+    answers.join().unwrap();
+    told
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn status_tells_a_dead_a_frozen_and_a_starting_member_apart() {
     let mut cluster = TestCluster::start(3);
@@ -36,7 +55,9 @@ async fn status_tells_a_dead_a_frozen_and_a_starting_member_apart() {
     send(&frozen.child, Signal::STOP);
     let (dead, away) = (reported_by(&cluster, 1), reported_by(&cluster, 2));
     send(&frozen.child, Signal::CONT);
-    assert!(dead.contains("down, or starting: nothing listens"), "{dead}");
+    assert!(dead.contains("down: nothing listens"), "{dead}");
+    let starting = as_of_starting(&cluster, 1);
+    assert!(starting.contains("starting: it reads its ledger"), "{starting}");
     assert!(away.contains("unreachable") && away.contains("frozen, or cut off"), "{away}");
 
     // Alone it cannot become ready: it has what it had, and waits for the others to confirm what it
