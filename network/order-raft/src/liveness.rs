@@ -62,8 +62,8 @@ impl Node {
         (!led && !self.0.store.may_stand()).then(|| LACKS.to_owned())
     }
 
-    /// Whether the ledger has named this node, and does not any more. It may still have a vote, until
-    /// the others' log is that far, and gives it.
+    /// Whether the ledger has named this node, and does not any more. It may still have a vote,
+    /// until the others' log is that far, and gives it.
     pub fn note_removed(&self, removed: bool) {
         self.0.removed.store(removed, Ordering::Release);
     }

@@ -18,8 +18,8 @@
 //! that wrong ones do not cost the time of others.
 //!
 //! *A member that is busy* says that it has not looked at a proposal yet, and is asked again: after
-//! [`BESIDE`], then twice as long each time, up to [`PAUSE_MAX`]. So one that says nothing else does
-//! not have this node send as fast as it answers.
+//! [`BESIDE`], then twice as long each time, up to [`PAUSE_MAX`]. So one that says nothing else
+//! does not have this node send as fast as it answers.
 //!
 //! *Bounds.* [`AT_A_TIME_MAX`] requests to a member at a time: the calls that the order needs find
 //! room beside them; one, after it was silent. Of [`PROPOSALS_MAX`] proposals each, or a first one

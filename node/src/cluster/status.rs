@@ -23,8 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 const NOTHING_LISTENS: &str = "down, or starting: nothing listens";
 
-/// The members, and what each of them tells; of one that does not answer, why.
-pub type Reported = (Membership, Vec<Result<Report, String>>);
+/// What a member tells; of one that does not answer, why.
+type Told = Result<Report, String>;
+
+/// The members, and what each of them tells.
+pub type Reported = (Membership, Vec<Told>);
 
 /// Fails if less than half of the members answer, if none orders, if one has come to another result
 /// than the others, or if their ledgers have parted.
@@ -35,7 +38,7 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
         None => node_folders(folder)?,
     };
     let (membership, reported) = first_answered(&folders)?;
-    let silent = |(id, report): (&u64, &Result<Report, String>)| match report {
+    let silent = |(id, report): (&u64, &Told)| match report {
         Err(why) if why == NOTHING_LISTENS => told_by_second_port(folder, *id),
         Err(why) => why.clone(),
         Ok(_) => String::new(),
@@ -120,7 +123,7 @@ fn ask(data: &Path) -> Result<Reported> {
     }
 }
 
-async fn report(peers: &Peers, id: u64) -> Result<Report, String> {
+async fn report(peers: &Peers, id: u64) -> Told {
     let call = peers.call(id, Bytes::from_static(STATUS));
     let unreachable = "unreachable: it does not answer; it is frozen, or cut off".to_owned();
     let answer = match tokio::time::timeout(PATIENCE, call).await {

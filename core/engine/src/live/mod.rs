@@ -215,9 +215,9 @@ impl Engine {
         self.shared.draft(submitter, (request, seen_height), former)
     }
 
-    /// Hands a draft in with approvals, each of which the caller has found right: this node does not
-    /// look at their signatures again. `compiled`: what it runs, if
-    /// they are all that policies ask for under that schema.
+    /// Hands a draft in with approvals, each of which the caller has found right: this node does
+    /// not look at their signatures again. `compiled`: what it runs, if they are all that policies
+    /// ask for under that schema.
     ///
     /// # Errors
     /// 42T01: they are not all.

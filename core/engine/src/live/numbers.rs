@@ -22,8 +22,8 @@
 //!
 //! *Cost.* A lane that can give none has an open number, of a session that waits. The ledger
 //! remembers 136 bytes for each, until what came last in it has expired, and bounds how many one
-//! principal has over the whole cluster. So a node has [`LANES_MAX`] at most; where none of them can
-//! give a number none is drawn. The first lane that can give one does, so few are in use.
+//! principal has over the whole cluster. So a node has [`LANES_MAX`] at most; where none of them
+//! can give a number none is drawn. The first lane that can give one does, so few are in use.
 //!
 //! *Given up.* Of a transaction whose end is not known to this node the number is open no more, and
 //! its envelope may be on its way still: it may be too old when it comes.

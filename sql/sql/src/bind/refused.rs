@@ -26,8 +26,8 @@ const MACHINE_DEPENDENT: &[&str] = &[
 /// Which of them are there for another type.
 const OF_NUMERIC: &[&str] = &["exp", "ln", "log", "log10"];
 
-/// What a node answers that is asked for it alone: it waits, reads the ledger's files or signs, none
-/// of which a program does.
+/// What a node answers that is asked for it alone: it waits, reads the ledger's files or signs,
+/// none of which a program does.
 const ALONE: &[&str] = &[
     "tally_absence_proof",
     "tally_approve",

@@ -250,10 +250,10 @@ impl Draft {
     ) -> Result<ColumnId> {
         let place = self.next_place();
         let schema = self.schema();
-        if schema.columns.len() >= super::table::COLUMNS_MAX {
+        if schema.columns.len() >= super::parts::COLUMNS_MAX {
             return Err(Error::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
-                format!("tables can have at most {} columns", super::table::COLUMNS_MAX),
+                format!("tables can have at most {} columns", super::parts::COLUMNS_MAX),
             ));
         }
         let column = ColumnSchema::new(format!("\0{shown}"), data_type).nullable(true);

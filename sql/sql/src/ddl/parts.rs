@@ -5,7 +5,7 @@
 
 use types::{Error, Result, SqlState};
 
-use super::table::COLUMNS_MAX;
+pub(super) const COLUMNS_MAX: usize = 1600;
 
 /// CHECK constraints, foreign keys and indexes: of each as many as columns.
 const PARTS_MAX: usize = COLUMNS_MAX;

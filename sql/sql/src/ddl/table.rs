@@ -11,7 +11,7 @@ use types::{
 
 use super::apply::{free_among, free_name, plain_columns, relation_exists};
 use super::options::{check_temporary, layout_of};
-use super::parts::check_parts;
+use super::parts::{COLUMNS_MAX, check_parts};
 use super::sequence::{next_value, serial_type};
 use crate::bind::{Binder, Scope};
 use crate::schema::catalog::{Catalog, Generated, ReferenceAction, Table};
@@ -21,8 +21,6 @@ use crate::syntax::names::{bare, beside, fold};
 
 /// Name of the column that is the key of a table without one.
 pub const ROW_ID: &str = "tally_row_id";
-
-pub(super) const COLUMNS_MAX: usize = 1600;
 
 /// A table being made or changed.
 pub(super) struct Draft {

@@ -1,8 +1,8 @@
 //! Programs that are compiled for one catalog, and what was found out about them.
 //!
-//! *Bounds.* So many of each kind are kept, each of a text that is not too long: texts with literals
-//! in them would otherwise fill the memory, also by proposals that are refused and stand in no
-//! block. What is known about a program stands where the program does, and goes with it.
+//! *Bounds.* So many of each kind are kept, each of a text that is not too long: texts with
+//! literals in them would otherwise fill the memory, also by proposals that are refused and stand
+//! in no block. What is known about a program stands where the program does, and goes with it.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;

@@ -13,9 +13,10 @@
 //! told where approvals are missing. Meanwhile the client may cancel, and `statement_timeout` runs:
 //! what is given up this node has not handed in, and its key names the next one.
 //!
-//! *What others hold.* Each envelope that members are asked about is whole, and any of them may hand
-//! it in, with or without this node. All attempts of a statement have one key or one number, so the
-//! ledger admits one of them; a client whose own came too late is told 08007, and not to try again.
+//! *What others hold.* Each envelope that members are asked about is whole, and any of them may
+//! hand it in, with or without this node. All attempts of a statement have one key or one number,
+//! so the ledger admits one of them; a client whose own came too late is told 08007, and not to try
+//! again.
 //!
 //! *Once.* The gateway simulates a proposal once, and its own check function looks at that: what it
 //! endorses it has come to itself. It signs with what it sends to others, so that one signature
@@ -33,10 +34,10 @@
 //! waits for a block that is being validated, beside the runtime's workers, and holds up the next
 //! one for as long as a transaction may run in a block.
 //!
-//! *However long that takes*, up to the envelope's expiry, it costs the client nothing but the time:
-//! the number of its envelope is kept from growing too old ([`Engine::draft`]), a busy member is
-//! waited for, and one that by then knows the time of the block no more is asked about a simulation
-//! on a newer one.
+//! *However long that takes*, up to the envelope's expiry, it costs the client nothing but the
+//! time: the number of its envelope is kept from growing too old ([`Engine::draft`]), a busy member
+//! is waited for, and one that by then knows the time of the block no more is asked about a
+//! simulation on a newer one.
 //!
 //! [`Engine::draft`]: engine::Engine::draft
 //!

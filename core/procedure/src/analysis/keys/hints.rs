@@ -15,8 +15,8 @@
 //! finds, or the first of them.
 //!
 //! *Bounds.* Nothing meters hints, so they are short: what hints are made of is gone through once
-//! forwards and once backwards, and a call's are given up after [`HINT_STEPS_MAX`]. A program with a
-//! loop keeps the conditions that end it, since they may be all that keeps the loop short.
+//! forwards and once backwards, and a call's are given up after [`HINT_STEPS_MAX`]. A program with
+//! a loop keeps the conditions that end it, since they may be all that keeps the loop short.
 //!
 //! *Cost.* TPC-C's NewOrder has 34 keys and as many conditions in its plan, and 24 keys in its
 //! hints.
@@ -77,8 +77,8 @@ fn has_loop(step: &PlanStep) -> bool {
 
 /// Leaves the keys, once each, forwards through a plan.
 struct Keys {
-    /// Rows that every way that leads here leads to, by the expressions of their keys: a register is
-    /// assigned once, so that equal expressions say the same key, within a turn of a loop.
+    /// Rows that every way that leads here leads to, by the expressions of their keys: a register
+    /// is assigned once, so that equal expressions say the same key, within a turn of a loop.
     found: Vec<(TableId, Box<[Expr]>)>,
     has_loop: bool,
 }
@@ -147,7 +147,8 @@ fn row_of_both<'s>(one: &'s [PlanStep], other: &[PlanStep]) -> Option<&'s PlanSt
     }
 }
 
-/// Leaves what keys follow from, backwards through a plan: a register is assigned before it is used.
+/// Leaves what keys follow from, backwards through a plan: a register is assigned before it is
+/// used.
 #[derive(Default)]
 struct Used {
     registers: BTreeSet<Reg>,
