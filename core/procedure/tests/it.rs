@@ -471,17 +471,21 @@ fn every_row_is_paid_for() {
         keys: Box::new([SortKey { expr: Expr::Column(0), descending: true, nulls_first: false }]),
     };
     let rows = bank().rows(CHECKING).len() as u64;
+    // What is held, and what is looked up by a hash.
+    const HELD_UNITS: u64 = 3;
+    const HASH_UNITS: u64 = 3;
     let cases = [
         (scan(), 1 + rows),
         (series(7), 7),
         (values(3), 3),
         (get(int(1)), 1),
-        (nested, 5 + 5 + rows.min(5) * PAIR_UNITS),
-        (hash, 6 + 4 + 6 * 4 * PAIR_UNITS),
-        (full, 2 + 5 + 5 * PAIR_UNITS),
-        (sort(10), 10),
+        (nested, 5 + 5 + rows.min(5) * PAIR_UNITS + 5 * HELD_UNITS),
+        (hash, 6 + 4 + 6 * 4 * PAIR_UNITS + 4 * HELD_UNITS + (6 + 4) * HASH_UNITS),
+        (full, 2 + 5 + 5 * PAIR_UNITS + 5 * HELD_UNITS + (2 + 5) * HASH_UNITS),
+        // Of each row its keys are held as well.
+        (sort(10), 10 + 10 * 2 * HELD_UNITS),
         // Runs of 16,384 are merged twice.
-        (sort(40_000), 40_000 + (32_768 + 40_000)),
+        (sort(40_000), 40_000 + (32_768 + 40_000) + 40_000 * 2 * HELD_UNITS),
     ];
     for (query, cost) in cases {
         let shown = format!("{query:?}");

@@ -597,12 +597,18 @@ fn of_the_attempts_of_a_statement_one_is_executed() {
                 };
                 let (ended, ()) = tokio::join!(client.run(insert), first);
                 let why = ended.unwrap_err();
-                assert_eq!(why.code(), SqlState::TRANSACTION_RESOLUTION_UNKNOWN, "{why:?}");
-                assert!(detail(&why).contains("has handed in an attempt of it"), "{why:?}");
+                if key.is_some() {
+                    // Its key says where it is.
+                    assert_eq!(why.code(), SqlState::DUPLICATE_OBJECT, "{why:?}");
+                    assert!(detail(&why).contains("of block"), "{why:?}");
+                } else {
+                    assert_eq!(why.code(), SqlState::TRANSACTION_RESOLUTION_UNKNOWN, "{why:?}");
+                    assert!(detail(&why).contains("has handed in an attempt of it"), "{why:?}");
+                }
             } else {
                 run_all(&mut client, &[insert]).await;
                 let why = hand_in(&mut member).await.unwrap_err();
-                let told = if key.is_some() { "under this key" } else { "was used before" };
+                let told = if key.is_some() { "with this key" } else { "was used before" };
                 assert!(why.message().contains(told), "{why:?}");
             }
             assert_eq!(other.count(), 2);
