@@ -14,7 +14,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use concurrency::overlay::byte_bounds;
-use kit::sync::lock;
 use procedure::access::Range;
 use rustc_hash::FxHashMap;
 use types::{Key, TableId};
@@ -71,7 +70,7 @@ impl InOrder {
         if looks.are_spent() {
             return None;
         }
-        let mut filed = lock(&self.0);
+        let mut filed = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // Another worker may be about to put a record into its place: those from there on wait for
         // the next scan, and this one looks at them as they are.
         while let Some((table, key)) = record(filed.end) {
