@@ -12,8 +12,8 @@ const EDITED: usize = 2;
 const KILLED: usize = 3;
 /// In the plot.
 const PLACES: usize = 24;
-/// Room for a row's name and what became of it.
-const SAID_COLUMNS: usize = 120;
+/// Room for a database, a row and what became of it.
+const SAID_COLUMNS: usize = 240;
 
 pub(super) fn mixed(lab: &mut Lab<'_>) -> Result<Findings> {
     let systems = [System::MariaDb, System::Postgres, System::Postgres];
@@ -104,12 +104,13 @@ fn said(run: &ChainRun) -> Table {
     Table { heads, rows: run.said.iter().take(8).map(row).collect() }
 }
 
-/// Who has which result is of no interest here: the first group in brackets goes.
+/// Who has which result is of no interest here: the first group in brackets goes, if it is no key.
 fn without_hashes(line: &str) -> String {
-    match line.split_once(" (").and_then(|(before, rest)| Some((before, rest.split_once(')')?.1))) {
-        Some((before, after)) => format!("{before}{after}"),
-        None => line.to_owned(),
-    }
+    let parts = line.split_once(" (").and_then(|(before, rest)| {
+        let (within, after) = rest.split_once(')')?;
+        (!within.contains(" = ")).then(|| format!("{before}{after}"))
+    });
+    parts.unwrap_or_else(|| line.to_owned())
 }
 
 /// The height of each organisation.
