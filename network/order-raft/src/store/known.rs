@@ -33,28 +33,31 @@ impl Store {
         if !known.learn(heard) {
             return Ok(());
         }
+        self.put(|kept| kept.side.put_incarnations(heard))
+    }
+
+    /// Durable when this returns, and then shown.
+    fn put(&self, put: impl FnOnce(&mut Kept) -> io::Result<()>) -> io::Result<()> {
         let mut kept = self.kept();
-        let put = kept.side.put_incarnations(heard);
+        let put = put(&mut kept);
         self.show_incarnations(&kept);
         self.noted(put)
     }
 
     /// What is here is a copy of this member's, and another incarnation begins.
     pub(crate) fn doubt(&self, number: u64) -> io::Result<()> {
-        let mut kept = self.kept();
-        let incarnation = Incarnation { number, salt: kept.files.salt() };
-        let put = kept.side.put_doubt(incarnation);
-        self.show_incarnations(&kept);
-        self.noted(put)
+        self.put(|kept| {
+            let salt = kept.files.salt();
+            kept.side.put_doubt(Incarnation { number, salt })
+        })
     }
 
     /// A number of incarnations that no other incarnation of this member has, as the others know.
     pub(crate) fn begin_incarnation(&self, number: u64) -> io::Result<()> {
-        let mut kept = self.kept();
-        let incarnation = Incarnation { number, salt: kept.files.salt() };
-        let put = kept.side.put_incarnation(incarnation);
-        self.show_incarnations(&kept);
-        self.noted(put)
+        self.put(|kept| {
+            let salt = kept.files.salt();
+            kept.side.put_incarnation(Incarnation { number, salt })
+        })
     }
 
     /// What is on the disk once all is [synced](Store::sync), for members in doubt.
@@ -91,9 +94,6 @@ impl Store {
 
     /// See [`crate::recall`].
     pub(crate) fn recover(&self, recovered: Recovered) -> io::Result<()> {
-        let mut kept = self.kept();
-        let put = kept.side.put_recovered(recovered);
-        self.show_incarnations(&kept);
-        self.noted(put)
+        self.put(|kept| kept.side.put_recovered(recovered))
     }
 }
