@@ -161,26 +161,12 @@ impl Line {
         if !self.waiting.iter().chain(&self.put_off).any(is_old) {
             return Vec::new();
         }
-        let waiting = std::mem::take(&mut self.waiting);
-        let (mut expired, waiting): (Vec<_>, VecDeque<_>) = partition(waiting, is_old);
-        self.waiting = waiting;
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (mut expired, waiting): (Vec<_>, Vec<_>) = waiting.partition(is_old);
+        self.waiting = waiting.into();
         expired.extend(self.put_off.extract_if(.., |asked| is_old(asked)));
         expired
     }
-}
-
-fn partition(
-    all: VecDeque<Asked>,
-    is_old: impl Fn(&Asked) -> bool,
-) -> (Vec<Asked>, VecDeque<Asked>) {
-    let (mut old, mut others) = (Vec::new(), VecDeque::with_capacity(all.len()));
-    for asked in all {
-        match is_old(&asked) {
-            true => old.push(asked),
-            false => others.push_back(asked),
-        }
-    }
-    (old, others)
 }
 
 /// Asks all other members.
