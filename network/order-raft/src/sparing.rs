@@ -148,7 +148,7 @@ mod tests {
 
     /// As between towns; and a stall is forgotten.
     #[test]
-    fn where_each_takes_long_nobody_is_spared() {
+    fn where_each_takes_long_none_is_spared() {
         let sparing = Sparing::default();
         let kept = |last: u64, took_ms: u64| {
             let took = Duration::from_millis(took_ms);
@@ -172,7 +172,7 @@ mod tests {
         assert!(says(&sparing, 3, 3, 3));
         assert!(!says(&sparing, 2, 2, 4), "two are a majority of two");
         let took = Duration::ZERO;
-        assert!(!is_kept(&sparing, (2, 3), (3, 9), took), "nobody is known in another lead");
+        assert!(!is_kept(&sparing, (2, 3), (3, 9), took), "of another lead nothing is known");
         assert!(is_kept(&sparing, (2, 3), (2, 9), took));
     }
 

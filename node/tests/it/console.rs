@@ -209,8 +209,8 @@ fn what_came_of_a_transaction_is_shown_from_the_versions_that_are_held() {
         let wanted = if text == "UPDATE%20t" { updated } else { called };
         assert!(heights.into_iter().any(|height| height == Some(wanted)), "{text}: {found}");
     }
-    let (_, nobody) = page.get("/console/search/nobody");
-    assert_eq!((&nobody["found"], &nobody["looked_down_to"]), (&json!([]), &nobody["first"]));
+    let (_, absent) = page.get("/console/search/absent");
+    assert_eq!((&absent["found"], &absent["looked_down_to"]), (&json!([]), &absent["first"]));
     let (_, below) = page.get(&format!("/console/search/change?below={called}"));
     let texts = below["found"].as_array().unwrap().iter().map(|it| it["text"].as_str().unwrap());
     assert!(texts.clone().all(|text| text.starts_with("CREATE PROCEDURE")), "{below}");
